@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history.storage.captured_output import LONGEST
 from mfbo_torch.loop import Kind
+from mfbo_torch.space import IndirectSpace
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.output_streams import logger
 from mfbo_torch.utils.validation import number, one_of, whole
 
 if TYPE_CHECKING:
     from mfbo_torch.loop.executors import Workers
     from mfbo_torch.loop.executors.resources import Placement
     from mfbo_torch.problems.base import Problem
+
+LOG = logger(__name__)
 
 
 def _option(default: Any, help: str) -> Any:
@@ -106,3 +110,10 @@ def check_capital(problem: Problem, capital: float) -> float:
     if problem.space.measured:
         return number("capital", found, above=0.0, wanted="a number of seconds above 0")
     return number("capital", found, cheapest, wanted=f"at least {cheapest:g}, the cost of the cheapest query")
+
+
+def warn_of_no_target(problem: Problem, capital: float) -> None:
+    """Say so where a capital pays for no query of the target, and designs are wanted that were seen there."""
+    space, cost = problem.space, problem.space.costs[-1]
+    if capital < cost and not (space.measured or isinstance(space, IndirectSpace)):
+        LOG.warning("capital = %g pays for no query of the target, which costs %g: nothing is found there", capital, cost)

@@ -31,7 +31,7 @@ from mfbo_torch.loop.executors.sending import check_sendable, outcome, send
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
-from mfbo_torch.loop.run_options import RunOptions, check_capital
+from mfbo_torch.loop.run_options import RunOptions, check_capital, warn_of_no_target
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.problems.problem_snapshot import check_noted, note
@@ -158,6 +158,7 @@ def drive(
     if isinstance(problem, type) or not hasattr(problem, "space"):
         raise SettingError("problem", problem, "a problem, as mfbo_torch.problems.Currin() is")
     capital = check_capital(problem, capital)
+    warn_of_no_target(problem, capital)
     options.check(problem)
     check_sendable(problem, executor)
     own = GlobalState()

@@ -11,7 +11,7 @@ from toy import Hill
 from mfbo_torch.app.experiment import MAY_DIFFER
 from mfbo_torch.app.schema import RUN
 from mfbo_torch.loop.executors import Workers
-from mfbo_torch.loop.run_options import RunOptions, check_capital
+from mfbo_torch.loop.run_options import RunOptions, check_capital, warn_of_no_target
 
 
 def test_every_option_is_a_setting_that_may_differ():
@@ -46,3 +46,11 @@ def test_a_capital_pays_for_a_query():
     assert check_capital(Hill(measured=True), 0.1) == 0.1
     for problem, capital in ((Hill(), 0.5), (Hill(measured=True), 0.0), (Hill(), float("nan")), (Hill(), True)):
         refused(r"^capital = ", check_capital, problem, capital)
+
+
+def test_a_capital_that_pays_for_no_query_of_the_target_is_warned_of(caplog):
+    warn_of_no_target(Hill(), Hill().space.costs[-1])
+    warn_of_no_target(Hill(measured=True), 1.0)
+    assert not caplog.messages
+    warn_of_no_target(Hill(), 9.0)
+    assert caplog.messages == ["capital = 9 pays for no query of the target, which costs 10: nothing is found there"]
