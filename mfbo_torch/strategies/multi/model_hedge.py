@@ -53,7 +53,7 @@ STRONG = 10.0
 SURE = 1e-6
 """Smallest deviation of a prediction, in deviations of the function."""
 LAST = 2
-"""Number of the target's last queries that go where the averaged chain's mean is largest."""
+"""Number of the target's last queries that go where the averaged chain's mean is largest; one of a short capital."""
 CANDIDATES = 256
 """Number of designs that are looked at beside queries in flight."""
 
@@ -88,9 +88,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known. The third has no turn
     while the capital beside the target's last query goes to cheaper ones.
 
-    The target's :data:`LAST` queries of a capital of :data:`LONG` target costs or more go where the mean of the
-    averaged chain is largest, if that is above the best known one, whosever turn it is: what they tell of other designs
-    has no use any more.
+    The target's :data:`LAST` queries go where the mean of the averaged chain is largest, if that is above the best
+    known one, whosever turn it is: what they tell of other designs has no use any more. Of a capital below :data:`LONG`
+    target costs that is one query: there are few to learn from.
     """
 
     integrated_outcomes = True
@@ -151,7 +151,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if snapshot.pending:
             query = self._beside(name, snapshot, generator) if name != ALONE else None
             return (ALONE, self._beside_alone(snapshot, generator)) if query is None else (name, query)
-        if self._nearly_spent(snapshot) and (query := self._improving(snapshot, generator, surest=True)) is not None:
+        if self.nearly_spent(snapshot) and (query := self._improving(snapshot, generator, surest=True)) is not None:
             return INTEGRATED, query
         if name == LINKED:
             query = self._bounded(snapshot, generator)
@@ -183,10 +183,13 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             u, beta = (surest, 0.0) if self._gain(model, surest, 0.0, snapshot) > MIN_GAIN else (u, beta)
         return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
-    def _nearly_spent(self, snapshot: Snapshot) -> bool:
+    def nearly_spent(self, snapshot: Snapshot) -> bool:
         """Whether the target's last queries are to come."""
-        capital, cost = self.capital or 0.0, self.space.costs[-1]
-        return capital >= LONG * cost and payable(capital) - snapshot.history.spent < (LAST + 1) * cost
+        if self.capital is None:
+            return False
+        cost = snapshot.costs[-1]
+        last = LAST if self.capital >= LONG * cost else 1
+        return payable(self.capital) - snapshot.history.spent < (last + 1) * cost
 
     def _improving(self, snapshot: Snapshot, generator: torch.Generator, surest: bool = False) -> Query | None:
         """Where the averaged chain expects most of the target, or is ``surest`` of it, if that is something."""

@@ -65,8 +65,8 @@ class MFEHVI(Strategy):
     little is known, and by the one with its links integrated out, which hardly does. What a fidelity has to explain is
     doubled whenever nothing above it was queried for as many queries of it as one of the next fidelity costs, and is
     what it was once something is. The last queries of a capital wait for values (:meth:`waits`). The target's last
-    :data:`~mfbo_torch.strategies.multi.model_hedge.LAST` ones of a capital of ten target costs or more go where the
-    chains' means add most hypervolume: nothing could use what they explore.
+    ones, two of a capital of ten target costs or more and one of less, go where the chains' means add most hypervolume:
+    nothing could use what they explore.
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
@@ -184,7 +184,7 @@ class MFEHVI(Strategy):
         """The decision of the model whose turn it is."""
         parts = shares(history.records, MODELS, self._log_densities)
         name = whose_turn(history.records, parts, ALONE)
-        surest = self.rules[0]._nearly_spent(snapshots[0])
+        surest = self.rules[0].nearly_spent(snapshots[0])
         if surest or self.rules[0].last_level(self.space.target, snapshots[0]) < self.space.target:
             name = INTEGRATED  # whose mean is asked last; values below the target tell the other nothing
         goal = self._goal(history, snapshots)

@@ -38,9 +38,14 @@ def test_the_last_take_the_largest_mean():
     assert there >= mean.max() - 1e-6
 
 
-@pytest.mark.parametrize(("capital", "settings"), [(90.0, {}), (100.0, {"hedge": False})])
-def test_others_do_not(capital, settings):
-    _, _, asked = last(capital, **settings)
+def test_one_of_a_short_capital_does():
+    _, _, asked = last(90.0)
+    assert surest(asked[-1])
+    assert not any(surest(record) for record in asked[:-1] if "model" in record.query.meta)
+
+
+def test_without_a_hedge_none_does():
+    _, _, asked = last(100.0, hedge=False)
     assert not any(surest(record) for record in asked if "model" in record.query.meta)
 
 
