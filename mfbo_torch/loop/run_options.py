@@ -116,4 +116,4 @@ def warn_of_no_target(problem: Problem, capital: float) -> None:
     """Say so where a capital pays for no query of the target, and designs are wanted that were seen there."""
     space, cost = problem.space, problem.space.costs[-1]
     if capital < cost and not (space.measured or isinstance(space, IndirectSpace)):
-        LOG.warning("capital = %g pays for no query of the target, which costs %g: nothing is found there", capital, cost)
+        LOG.warning("capital = %g pays for no query of the target, which costs %g: nothing is found", capital, cost)

@@ -49,9 +49,10 @@ class MFGPUCB(Strategy):
     at the target by their record of predicting it (:class:`~mfbo_torch.strategies.multi.model_hedge.HedgedMFGPUCB`).
     One of them knows the target's values only and has at least 0.12 of the capital, the initial design included: of
     ``n`` target costs at least ``0.12 n - 4`` are spent by a method that ignores the cheap fidelities, with all that
-    it would know and more. The target's last two queries, the last one of a capital below ten target costs, go where the
-    model that averages over the links expects the best value. From seven parameters on, the two that know all fidelities
-    search only where their predictions have come true (:mod:`~mfbo_torch.strategies.common.trust_region`).
+    it would know and more. The target's last two queries, the last one of a capital below ten target costs, go where
+    the model that averages over the links expects the best value. From seven parameters on, the two that know all
+    fidelities search only where their predictions have come true
+    (:mod:`~mfbo_torch.strategies.common.trust_region`).
 
     Where every fidelity below the target costs :data:`DEAR` of it or more, the hedge asks the target alone, by expected
     improvement after :data:`FIRST` random designs, or as many as ``initial_capital``; ``beta`` and ``refit_every`` are

@@ -32,6 +32,8 @@ PEAKS = 4
 """Number of designs of a fidelity, :data:`APART`, where its peaks may be."""
 LONG = 10.0
 """Target costs of a capital from which on the first design fills the space."""
+TWICE = 3.0
+"""Target costs of a capital from which on the target is asked again after the first design."""
 
 
 class FidelityChoice(NamedTuple):
@@ -79,17 +81,33 @@ class RecursiveMFGPUCB(UpperBounds):
         """Number of initial queries at each fidelity.
 
         Two thirds of ``initial_capital`` go to the target, a third in equal parts to the fidelities below (at most
-        ``10 d`` points each); where that is one query of the target, what it leaves. By default it is three target
-        costs, or 0.15 of the capital if it is more; at most half of the capital, unless that is less than two target
-        costs.
+        ``10 d`` points each). By default it is three target costs, or 0.15 of the capital if it is more; at most half
+        of the capital, unless that is less than two target costs.
+
+        Where it pays for one query of the target, what that leaves is spent from the cheapest fidelity up, and each is
+        asked once at least. A capital below :data:`TWICE` is one first design, of the cheapest and the target: no later
+        query would learn from those between.
         """
         costs, capital = snapshot.costs, self._target_costs(snapshot)
         budget = self.initial_capital or max(3.0, 0.15 * (capital or 0.0))
-        third = (budget if capital is None else min(budget, max(2.0, capital / 2))) / 3
-        top = max(1, int(2 * third + 1e-9))
-        below = third if top > 1 else max(third, 3 * third - top)
-        share = below * costs[-1] / max(1, len(costs) - 1)
-        return with_the_target([*self.counts_below(costs, share, top), top], costs, self.capital)
+        if capital is not None:
+            budget = min(budget, capital if capital < TWICE else max(2.0, capital / 2))
+        top = max(1, int(2 * budget / 3 + 1e-9))
+        if top > 1:
+            below = self.counts_below(costs, budget / 3 * costs[-1] / max(1, len(costs) - 1), top)
+        else:
+            asked = costs[:-1] if capital is None or capital >= TWICE else costs[:-1][:1]
+            below = self._from_below((*asked, costs[-1]), max(budget / 3, budget - 1.0) * costs[-1])
+            below += [0] * (len(costs) - 1 - len(below))
+        return with_the_target([*below, top], costs, self.capital)
+
+    def _from_below(self, costs: Sequence[float], budget: float) -> list[int]:
+        """How many queries of each fidelity below the last one a budget pays for, from the first up, 1 at least."""
+        counts = list[int]()
+        for m, cost in enumerate(costs[:-1], 1):
+            counts += self.counts_below((cost, costs[-1]), budget - math.fsum(costs[m:-1]), 1)
+            budget -= counts[-1] * cost
+        return counts
 
     def _target_costs(self, snapshot: Snapshot) -> float | None:
         """The capital in units of the target's cost, where it is known."""

@@ -1,6 +1,5 @@
 """What the default asks the target last."""
 
-import pytest
 import torch
 
 from mfbo_torch.loop.runner import run

@@ -1,0 +1,43 @@
+"""How many first queries the default has at each fidelity."""
+
+import pytest
+
+from mfbo_torch.history import History
+from mfbo_torch.space import Space
+from mfbo_torch.strategies import MFGPUCB
+
+SQUARE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+
+
+def counts(costs, target_costs, **settings):
+    capital = None if target_costs is None else target_costs * costs[-1]
+    rule = MFGPUCB(space=Space(SQUARE, costs=costs), capital=capital, **settings).rule
+    return rule.counts(rule.snapshot(History()))
+
+
+@pytest.mark.parametrize(
+    ("costs", "at_two", "at_five", "at_ten"),
+    [
+        ((1, 10), [10, 1], [15, 1], [10, 2]),
+        ((1, 5, 10), [10, 0, 1], [10, 1, 1], [5, 2, 2]),
+        ((1, 10, 100), [25, 0, 1], [35, 11, 1], [20, 5, 2]),
+        ((1, 3, 9, 27), [20, 0, 0, 1], [20, 3, 1, 1], [9, 3, 2, 2]),
+    ],
+)
+def test_a_short_capital_is_for_the_cheapest(costs, at_two, at_five, at_ten):
+    """One query of the target: the cheapest fidelity first, one query of each between; none where that is the end."""
+    assert [counts(costs, capital) for capital in (2, 5, 10)] == [at_two, at_five, at_ten]
+    assert counts(costs, 2.5)[1:-1] == [0] * (len(costs) - 2)
+    assert counts(costs, 3)[1:-1] >= [1] * (len(costs) - 2)
+
+
+@pytest.mark.parametrize("target_costs", [1.0, 1.5, 2.0, 2.5, 3.0, 5.0, 5.9])
+def test_the_first_design_is_paid_for(target_costs):
+    costs = (1, 5, 30)
+    spent = sum(n * cost for n, cost in zip(counts(costs, target_costs), costs, strict=True))
+    assert spent <= (1.0 if target_costs < 3 else max(2 / target_costs, 0.5)) * target_costs * 30 + 1e-9
+
+
+def test_an_initial_capital_is_heeded():
+    assert counts((1, 10, 100), None, initial_capital=2.0) == [22, 7, 1]
+    assert counts((1, 10, 100), 2, initial_capital=1.5) == [20, 0, 1]
