@@ -85,8 +85,8 @@ class RecursiveMFGPUCB(UpperBounds):
         of the capital, unless that is less than two target costs.
 
         Where it pays for one query of the target, what that leaves is spent from the cheapest fidelity up, and each is
-        asked once at least. A capital below :data:`TWICE` is one first design, of the cheapest and the target: no later
-        query would learn from those between.
+        asked once at least. A capital below :data:`TWICE` is one first design: no later query would learn from the
+        fidelities between, which have what the cheapest leaves.
         """
         costs, capital = snapshot.costs, self._target_costs(snapshot)
         budget = self.initial_capital or max(3.0, 0.15 * (capital or 0.0))
@@ -96,16 +96,15 @@ class RecursiveMFGPUCB(UpperBounds):
         if top > 1:
             below = self.counts_below(costs, budget / 3 * costs[-1] / max(1, len(costs) - 1), top)
         else:
-            asked = costs[:-1] if capital is None or capital >= TWICE else costs[:-1][:1]
-            below = self._from_below((*asked, costs[-1]), max(budget / 3, budget - 1.0) * costs[-1])
-            below += [0] * (len(costs) - 1 - len(below))
+            least = int(capital is None or capital >= TWICE)
+            below = self._from_below(costs, max(budget / 3, budget - 1.0) * costs[-1], least)
         return with_the_target([*below, top], costs, self.capital)
 
-    def _from_below(self, costs: Sequence[float], budget: float) -> list[int]:
-        """How many queries of each fidelity below the last one a budget pays for, from the first up, 1 at least."""
+    def _from_below(self, costs: Sequence[float], budget: float, least: int) -> list[int]:
+        """How many queries of each fidelity below the target a budget pays for, the cheapest first, ``least`` at least."""
         counts = list[int]()
         for m, cost in enumerate(costs[:-1], 1):
-            counts += self.counts_below((cost, costs[-1]), budget - math.fsum(costs[m:-1]), 1)
+            counts += self.counts_below((cost, costs[-1]), budget - least * math.fsum(costs[m:-1]), least)
             budget -= counts[-1] * cost
         return counts
 
