@@ -101,7 +101,7 @@ class RecursiveMFGPUCB(UpperBounds):
         return with_the_target([*below, top], costs, self.capital)
 
     def _from_below(self, costs: Sequence[float], budget: float, least: int) -> list[int]:
-        """How many queries of each fidelity below the target a budget pays for, the cheapest first, ``least`` or more."""
+        """Number of queries of each fidelity below the target a budget pays for, ``least`` or more, cheapest first."""
         counts = list[int]()
         for m, cost in enumerate(costs[:-1], 1):
             counts += self.counts_below((cost, costs[-1]), budget - least * math.fsum(costs[m:-1]), least)
