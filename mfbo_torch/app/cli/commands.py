@@ -85,7 +85,9 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("--capital", metavar="NUMBER", help="what may be spent, in the unit of the costs")
     goal = init.add_mutually_exclusive_group()
     goal.add_argument("--minimize", action="store_true", help="smaller values are better")
-    goal.add_argument("--maximize", action="store_true", help="larger values are better, as without either where it does not ask")
+    goal.add_argument(
+        "--maximize", action="store_true", help="larger values are better, as without either where it does not ask"
+    )
     repair = command("repair", "results:repair", "save what is good in a damaged journal as a new one")
     repair.add_argument("journal", metavar="DIR|JOURNAL", help="a run's folder, or its journal")
     repair.add_argument("new", metavar="NEW", nargs="?", help="JOURNAL.repaired.sqlite if not given")

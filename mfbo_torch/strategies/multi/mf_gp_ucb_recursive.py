@@ -104,7 +104,8 @@ class RecursiveMFGPUCB(UpperBounds):
         """Number of queries of each fidelity below the target a budget pays for, ``least`` or more, cheapest first."""
         counts = list[int]()
         for m, cost in enumerate(costs[:-1], 1):
-            counts += self.counts_below((cost, costs[-1]), budget - least * math.fsum(costs[m:-1]), least)
+            few = max(least, int(m == 1))  # the cheapest is asked even where the rest pays for nothing
+            counts += self.counts_below((cost, costs[-1]), budget - least * math.fsum(costs[m:-1]), few)
             budget -= counts[-1] * cost
         return counts
 

@@ -40,3 +40,10 @@ def test_the_first_design_is_paid_for(target_costs):
 def test_an_initial_capital_is_heeded():
     assert counts((1, 10, 100), None, initial_capital=2.0) == [22, 7, 1]
     assert counts((1, 10, 100), 2, initial_capital=1.5) == [20, 3, 1]
+
+
+@pytest.mark.parametrize("target_costs", [0.05, 0.1, 0.2, 0.5])
+def test_a_capital_below_the_target_is_for_the_cheapest(target_costs):
+    """The first is below the cheapest cost, which a capital in seconds may be before any was measured."""
+    assert counts((1, 10), target_costs)[0] >= 1
+    assert counts((1, 10), target_costs)[1] == 0
