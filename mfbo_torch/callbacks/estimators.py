@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import skops.io
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from mfbo_torch.callbacks.epochs import Epochs
 from mfbo_torch.problems.trial import Trial
@@ -48,13 +49,16 @@ def train(
     if not partial and (count is None or "warm_start" not in estimator.get_params()):
         wanted = f"one with partial_fit, or with warm_start and {' or '.join(COUNTS)}"
         raise SettingError("estimator", type(estimator).__name__, wanted)
+    boosts = isinstance(estimator, (HistGradientBoostingClassifier, HistGradientBoostingRegressor))
+    total = count == "n_estimators" or boosts  # other iterations come on top of those before
     epoch, more = epochs.begun, True
     while more:
         epoch += 1
         if partial:
             estimator.partial_fit(X, y, **fit)
         else:
-            estimator.set_params(warm_start=True, **{str(count): epoch * whole("rounds", rounds)}).fit(X, y, **fit)
+            number = whole("rounds", rounds) * (epoch if total else 1)
+            estimator.set_params(warm_start=True, **{str(count): number}).fit(X, y, **fit)
         with replacing(epochs.path) as file:
             skops.io.dump(estimator, file)
         more = epochs.ended(value(estimator))

@@ -211,6 +211,25 @@ def test_pauses_and_goes_on_with_the_same_curve(library, tmp_path):
     assert len({*whole.values()}) > 5
 
 
+@pytest.mark.filterwarnings("ignore:lbfgs failed to converge", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_iterations_on_top_of_those_before_are_as_many_in_each_epoch(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    from mfbo_torch.callbacks.estimators import train
+
+    counts = []
+
+    def training(parameters, trial):
+        def value(fitted):
+            counts.append(int(fitted.n_iter_[0]))
+            return 1.0 / len(counts)
+
+        train(LogisticRegression(C=100.0, tol=1e-12), X[TRAIN], Y[TRAIN], trial, value, rounds=2)
+
+    curve(training, tmp_path, [3])
+    assert counts == [2, 2, 2]
+
+
 class Evil:
     """Makes a file where it is unpickled."""
 
