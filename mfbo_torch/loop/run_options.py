@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history.storage.captured_output import LONGEST
 from mfbo_torch.loop import Kind
-from mfbo_torch.space import IndirectSpace
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.output_streams import logger
 from mfbo_torch.utils.validation import number, one_of, whole
@@ -114,6 +113,8 @@ def check_capital(problem: Problem, capital: float) -> float:
 
 def warn_of_no_target(problem: Problem, capital: float) -> None:
     """Say so where a capital pays for no query of the target, and designs are wanted that were seen there."""
+    from mfbo_torch.space import IndirectSpace  # loads torch
+
     space, cost = problem.space, problem.space.costs[-1]
     if capital < cost and not (space.measured or isinstance(space, IndirectSpace)):
         LOG.warning("capital = %g pays for no query of the target, which costs %g: nothing is found", capital, cost)

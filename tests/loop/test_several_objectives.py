@@ -219,7 +219,7 @@ def test_five_objectives_are_scalarised():
         values = [(parameters["a"] - k / 4) ** 2 + (parameters["b"] - 0.5) ** 2 for k in range(5)]
         return dict(zip(names, values, strict=True))
 
-    found = minimize(many, SPACE, objectives=names, capital=11)
+    found = minimize(many, SPACE, objectives=names, capital=20)
     assert found.history.records[-1].query.meta["stage"] == "model"
     assert "best y4" in {label for s in found.front for label in s.labels}
 
