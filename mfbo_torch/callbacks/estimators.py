@@ -51,13 +51,13 @@ def train(
         raise SettingError("estimator", type(estimator).__name__, wanted)
     boosts = isinstance(estimator, (HistGradientBoostingClassifier, HistGradientBoostingRegressor))
     total = count == "n_estimators" or boosts  # other iterations come on top of those before
-    epoch, more = epochs.begun, True
+    epoch, more, rounds = epochs.begun, True, whole("rounds", rounds)
     while more:
         epoch += 1
         if partial:
             estimator.partial_fit(X, y, **fit)
         else:
-            number = whole("rounds", rounds) * (epoch if total else 1)
+            number = rounds * (epoch if total else 1)
             estimator.set_params(warm_start=True, **{str(count): number}).fit(X, y, **fit)
         with replacing(epochs.path) as file:
             skops.io.dump(estimator, file)

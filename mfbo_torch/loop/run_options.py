@@ -117,4 +117,4 @@ def warn_of_no_target(problem: Problem, capital: float) -> None:
 
     space, cost = problem.space, problem.space.costs[-1]
     if capital < cost and not (space.measured or isinstance(space, IndirectSpace)):
-        LOG.warning("capital = %g pays for no query of the target, which costs %g: nothing is found", capital, cost)
+        LOG.warning("capital = %g pays for no query of the target: give %g or more", capital, cost)

@@ -53,4 +53,4 @@ def test_a_capital_that_pays_for_no_query_of_the_target_is_warned_of(caplog):
     warn_of_no_target(Hill(measured=True), 1.0)
     assert not caplog.messages
     warn_of_no_target(Hill(), 9.0)
-    assert caplog.messages == ["capital = 9 pays for no query of the target, which costs 10: nothing is found"]
+    assert caplog.messages == ["capital = 9 pays for no query of the target: give 10 or more"]

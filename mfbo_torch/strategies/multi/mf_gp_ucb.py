@@ -39,7 +39,8 @@ class MFGPUCB(Strategy):
     has about half of the capital or more.
 
     The first design fills the space at the cheapest fidelity, and its best designs are asked above. Where the capital
-    is below ten target costs, up to half of the cheapest queries go where that fidelity is expected to improve.
+    is below ten target costs, up to half of the cheapest queries go where that fidelity is expected to improve. Below
+    six, one query of the target is in it, and the rest is spent from the cheapest fidelity up.
 
     The target's last query comes last: what the capital has beside it is spent below the target before, on another
     design each time, as long as one is promising. Beside queries in flight the last ones of a capital wait for

@@ -27,7 +27,7 @@ def counts(costs, target_costs, **settings):
 def test_a_short_capital_is_for_the_cheapest(costs, at_two, at_five, at_ten):
     """One query of the target: the cheapest fidelity first, one query of each between where more is to come."""
     assert [counts(costs, capital) for capital in (2, 5, 10)] == [at_two, at_five, at_ten]
-    assert counts(costs, 3)[1:-1] >= [1] * (len(costs) - 2)
+    assert min(counts(costs, 3)) >= 1
 
 
 @pytest.mark.parametrize("target_costs", [1.0, 1.5, 2.0, 2.5, 3.0, 5.0, 5.9])
