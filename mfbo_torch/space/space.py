@@ -22,6 +22,7 @@ from mfbo_torch.space.parameter import LEAST_LOG, Label, Parameter, one_among, p
 from mfbo_torch.space.shorthand import parameters_of
 from mfbo_torch.utils import html_table
 from mfbo_torch.utils.errors import SettingError
+from mfbo_torch.utils.validation import are_numbers
 
 PARAMETERS = 'a list of Parameter, or a mapping, as in {"rate": (0.1, 1.0), "kernel": ["rbf", "linear"]}'
 MOST_LABELS = 1000
@@ -141,10 +142,15 @@ class Space:
     @classmethod
     def finite(cls, candidates: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
         """Some ``m x d`` designs and no others; their parameters ``x1 ... xd`` span what they do. A ``SettingError``
-        for no candidate, candidates of different lengths, or a column that is constant."""
+        for no candidate, candidates that are no rows of finite numbers, or of different lengths, or a column that is
+        constant."""
+        if not all(map(are_numbers, candidates)):
+            raise SettingError("candidates", list(candidates)[:3], "rows of finite numbers, as in [[0.1, 3], [0.2, 5]]")
         rows = [tuple(map(float, row)) for row in candidates]
         if not rows or not rows[0] or len(set(map(len, rows))) > 1:
             raise SettingError("candidates", sorted(set(map(len, rows))), "at least one row, all of one length")
+        if any(len({*column}) == 1 for column in zip(*rows, strict=True)):
+            raise SettingError("candidates", rows[:3], "columns of at least two values: leave constant ones out")
         box = cls.box([list(map(end, zip(*rows, strict=True))) for end in (min, max)], costs)
         return cls(box.parameters, box.costs, candidates=tuple(rows))
 

@@ -60,6 +60,8 @@ class Strategy(ABC):
 
     def __init__(self, *, seed: int = 0, space: Space | None = None, capital: float | None = None) -> None:
         self.seed = whole("seed", seed, 0)
+        if self.seed >= 2**64:
+            raise SettingError("seed", seed, "a whole number below 2^64")
         self._space = space
         self.capital = capital
         self._cache = SnapshotCache()

@@ -27,7 +27,7 @@ class Event:
         at_target: Whether that is the target.
         value: The objective's value; ``None`` while it is not known, and where there is none.
         outcomes: What was measured beside the value, by name.
-        status: ``"pending"``, ``"done"`` or ``"failed"``.
+        status: ``"pending"``, ``"done"``, ``"failed"``, or ``"stopped"`` where a training ended early.
         reason: Why it failed.
         cost: Its cost.
         seconds: Time of its evaluation.

@@ -127,6 +127,14 @@ def single(value: Any) -> Any:
     return None if isinstance(value, bool) else value
 
 
+def are_numbers(row: Any) -> bool:
+    """Whether that is a row of finite numbers."""
+    try:
+        return all(map(math.isfinite, row))
+    except TypeError:
+        return False
+
+
 def _is_whole(value: Any) -> bool:
     return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 

@@ -198,5 +198,5 @@ def test_candidates_are_the_only_designs():
 @pytest.mark.parametrize("row", [(0.0, 1.0, 2), (11.0, 1.0, 2, 10), (0.0, 1.0, 2.5, 10), (0.0, math.nan, 2, 10)])
 def test_candidates_outside_the_space_and_no_candidates(row):
     refused(r"^candidates = \(", Space, SPACE.parameters, SPACE.costs, candidates=(*ROWS, row))
-    for rows in ([], [[]], [[1.0], [1.0, 2.0]]):
+    for rows in ([], [[]], [[1.0], [1.0, 2.0]], [["a"], ["b"]], [1.0, 2.0], [[1.0], [math.nan]], [[1, 2], [1, 3]]):
         refused(r"^candidates = ", Space.finite, rows, (1.0,))

@@ -25,7 +25,7 @@ FITTED = {"refit_every": [0], "dtype": ["int", "float16"], "device": ["nowhere",
 OUT_OF_RANGE = {
     "GPUCB": {"initial": [0], "beta": [-1.0, math.nan], **FITTED},
     "GPBUCB": {"beta": [-1.0, "practice", math.nan], "delta": [1.0], "scale": [0.0], "gain": [-0.1], "initial": [0]},
-    "RandomSearch": {"seed": [-1]},
+    "RandomSearch": {"seed": [-1, 2**64]},
     "Direct": {"eps": [-1.0]},
     "NaiveTop": {"beta": [-1.0]},
     "QLogExpectedImprovement": {"samples": [0]},
