@@ -14,15 +14,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from mfbo_torch.app import run_folder, tabular_io
+from mfbo_torch.app import digest, run_folder, tabular_io
 from mfbo_torch.app.builder import build, build_problem, build_strategy, resolve_classes, resolve_run
 from mfbo_torch.app.run_folder import CONFIG, JOBS, JOURNAL, KNOWN, LOG, PICTURE, SUMMARY, TRIALS, recorded, writable
 from mfbo_torch.app.schema import read_mapping
-from mfbo_torch.app.setting_types import is_foreign
+from mfbo_torch.app.setting_types import is_foreign, read
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Record
 from mfbo_torch.history.check import check_history
-from mfbo_torch.history.storage.journal import Journal, JournalGone
+from mfbo_torch.history.storage.journal import Journal, JournalGone, digest_path
 from mfbo_torch.loop import plots
 from mfbo_torch.loop.curve_plots import plot_learning_curves
 from mfbo_torch.loop.early_failures import Hopeless
@@ -133,8 +133,10 @@ def draw_curves(run: Summary, path: Path) -> Path:
 
 
 def load(out: str | Path) -> Summary:
-    """The run of a folder, finished or not. No module is imported because a file in it names it."""
+    """The run of a folder or a journal, finished or not. No module is imported because a file in it names it."""
     out = Path(out)
+    if out.is_file():
+        return _of_journal(out)
     if run_folder.compares(out):
         raise SettingError("folder", str(out), "that of a single run; this one holds a comparison")
     settings = resolve_run(read_mapping(out / CONFIG, "folder"), importing=False)
@@ -143,6 +145,30 @@ def load(out: str | Path) -> Summary:
     check_history(history, problem.space)
     strategy = strategy.bind(problem.space, settings["capital"])
     return Summary(settings, problem, strategy, history, run_folder.stopped(out, history), run_folder.finished(out))
+
+
+def _of_journal(path: Path) -> Summary:
+    """The run whose journal a program of the user's has written, by what is noted beside it; its strategy is a
+    stand-in, as its settings are not known."""
+    with Journal(path, read_only=True) as journal:
+        history = journal.history()
+    note = digest.read(digest_path(path)) or {}
+    try:
+        problem = stand_in(note.get("problem"), str(path))
+        kinds: dict[str, Any] = {"strategy": str, "seed": int, "capital": float}
+        settings = {name: read(name, note.get(name), kind) for name, kind in kinds.items()}
+    except SettingError as error:
+        wanted = f"a run's folder, or a journal of minimize, maximize or run whose problem is in {digest_path(path)}"
+        raise SettingError("folder", str(path), wanted) from error
+    check_history(history, problem.space)
+    strategy = _named(settings["strategy"], settings["seed"]).bind(problem.space, settings["capital"])
+    ended = note.get("finished") is True
+    return Summary(settings, problem, strategy, history, str(note.get("stopped") or ""), ended)
+
+
+def _named(name: str, seed: int) -> Strategy:
+    """A stand-in for a strategy whose class or settings are not there."""
+    return type(name, (RandomSearch,), {})(seed=seed)
 
 
 def shown(settings: Mapping[str, Any], out: Path) -> tuple[Problem, Strategy]:
@@ -155,7 +181,7 @@ def shown(settings: Mapping[str, Any], out: Path) -> tuple[Problem, Strategy]:
         problem = build_problem(settings, to_evaluate=False)
     path = settings["strategy"]["class_path"]
     if is_foreign(path):
-        return problem, type(path.rpartition(".")[2], (RandomSearch,), {})(seed=settings["seed"])
+        return problem, _named(path.rpartition(".")[2], settings["seed"])
     return problem, build_strategy(settings)
 
 

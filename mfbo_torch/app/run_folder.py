@@ -97,9 +97,14 @@ def stopped(out: Path, history: History) -> str:
     return str(summary.get("stopped") or "") if summary.get("spent") == history.spent else ""
 
 
+def beside(out: Path, name: str) -> Path:
+    """Where a command writes by default: in the folder of a run, or beside a journal, with its name in front."""
+    return out.with_name(f"{out.stem}.{name}") if out.is_file() else out / name
+
+
 def compares(out: Path) -> bool:
-    """Whether a folder holds a comparison, not a run."""
-    return "strategies" in read_mapping(out / CONFIG, "folder")
+    """Whether a folder holds a comparison, not a run; a journal holds a run."""
+    return not out.is_file() and "strategies" in read_mapping(out / CONFIG, "folder")
 
 
 def within(folder: Path) -> Iterator[Path]:
@@ -121,9 +126,9 @@ def changed(out: Path) -> float:
     return max(times)
 
 
-def chosen(folder: str | None, usage: str, single: bool = False) -> Path:
-    """The folder of a command: the one given, the current one if it is a run's, else the newest in ``runs``, or of a
-    ``single`` run there."""
+def chosen(folder: str | None, usage: str, single: bool = False, journal: bool = False) -> Path:
+    """The folder of a command, or a ``journal``: the one given, the current one if it is a run's, else the newest in
+    ``runs``, or of a ``single`` run there."""
     if folder is None:
         if Path(CONFIG).is_file() and Path(JOURNAL).is_file():
             return Path()
@@ -132,8 +137,8 @@ def chosen(folder: str | None, usage: str, single: bool = False) -> Path:
         if newest is None:
             raise SettingError("folder", folder, f"one folder, as in {usage}; there is none in runs yet")
         return newest
-    if not Path(folder).is_dir():
-        raise SettingError("folder", folder, "an existing folder")
+    if not Path(folder).is_dir() and not (journal and Path(folder).is_file()):
+        raise SettingError("folder", folder, "an existing folder" + " or journal" * journal)
     return Path(folder)
 
 

@@ -26,6 +26,8 @@ class _Recorded(Problem):
     def __init__(self, known: Mapping[str, Any]) -> None:
         self._name, space = str(known["name"]), dict(known["space"])
         parameters = tuple(Parameter(**parameter) for parameter in space.pop("parameters"))
+        if space.get("epochs") is not None:
+            space.pop("fidelities", None)  # they follow from the epochs
         self.space = Space(parameters, tuple(space.pop("costs")), **space)
         self.maximize = bool(known["maximize"])
         ends = [None if known[name] is None else number(name, known[name]) for name in ("optimum", "worst")]
@@ -79,12 +81,13 @@ def _parameters(space: Space) -> list[dict[str, Any]]:
 
 
 def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
-    """Keep beside a journal what it is about: the problem as :func:`shown_of` has it, and what the ``run`` is; a run
-    goes on without it."""
+    """Keep beside a journal what it is about: the problem as :func:`shown_of` and :func:`known_of` have it, and what
+    the ``run`` is; a run goes on without it."""
     if journal is None:
         return
     with suppress(OSError, TypeError, ValueError):
-        write_text(digest_path(journal.path), json.dumps({**shown_of(problem), **run}) + "\n")
+        known = {**shown_of(problem), "problem": known_of(problem), **run}
+        write_text(digest_path(journal.path), json.dumps(known) + "\n")
 
 
 def check_noted(journal: Journal, problem: Problem) -> None:

@@ -7,11 +7,13 @@ import pytest
 import yaml
 from refusals import refused
 
+from mfbo_torch import Space
 from mfbo_torch.app import cli, run_folder
 from mfbo_torch.app.setting_types import is_foreign, located
 from mfbo_torch.problems import Currin
 from mfbo_torch.problems.indirect.branin import IndirectBranin
 from mfbo_torch.problems.problem_snapshot import known_of, stand_in
+from mfbo_torch.problems.user.function import FunctionProblem
 
 MARK = "from pathlib import Path; Path({mark!r}).touch()\n"
 CODE = """
@@ -132,6 +134,8 @@ def test_what_is_kept_of_a_problem():
     assert (again.name, again.space, again.optimum) == ("Currin", Currin().space, Currin().optimum)
     refused("must be imported, to be evaluated", again.evaluate, (0.0, 0.0), 0)
     assert known_of(IndirectBranin()) is None
+    trained = FunctionProblem(lambda p, trial: None, Space({"x": (0.0, 1.0)}, epochs=9), False)
+    assert stand_in(json.loads(json.dumps(known_of(trained))), "evilmod.Problem").space == trained.space
     space = known["space"]
     for damaged in (
         *(None, {}, {**known, "space": 3}, {**known, "space": {**space, "costs": "many"}}),

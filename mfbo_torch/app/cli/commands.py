@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     command("run", "runs:run", "spend a capital on a problem, or continue")
     command("compare", "runs:compare", "strategies side by side, or continue")
     show = command("show", "results:show", "what a folder holds, finished or not")
-    folder(show, "folder of a run or a comparison; the current or the newest in runs if not given")
+    folder(show, "folder of a run or a comparison, or a journal; the current or the newest in runs if not given")
     kind = show.add_mutually_exclusive_group()
     kind.add_argument("--follow", action="store_true", help="go on until the run ends")
     kind.add_argument("--html", action="store_true", help="write it as a page")
@@ -56,13 +56,12 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", metavar="NAME", default="127.0.0.1", help="where to listen; 127.0.0.1 if not given")
     serve.add_argument("--port", metavar="NUMBER", default="0", help="any free one if not given")
     why = command("why", "why:why", "why a query was made, what was expected of it and what came of it")
-    folder(why)
+    folder(why, "folder of a run, or a journal; the current or the newest in runs if not given")
     why.add_argument("query", metavar="N", help="its number, as in the table of the run")
     export = command("export", "results:export", "the observations of a run or a comparison as a table")
-    folder(export, "folder of a run or a comparison; the current or the newest in runs if not given")
-    export.add_argument(
-        "file", metavar="FILE", nargs="?", help="NAME.csv or NAME.parquet; DIR/history.csv if not given"
-    )
+    folder(export, "folder of a run or a comparison, or a journal; the current or the newest in runs if not given")
+    table = "NAME.csv or NAME.parquet; history.csv in DIR, or beside a journal, if not given"
+    export.add_argument("file", metavar="FILE", nargs="?", help=table)
     export.add_argument(
         "--to", metavar="optuna", choices=("optuna",), help="a study that optuna-dashboard opens, FILE.db"
     )

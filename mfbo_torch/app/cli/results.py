@@ -31,11 +31,11 @@ def show(folder: str | None, follow: bool, html: bool, curves: bool, output: int
     curves."""
     if output is not None:
         return _output(folder, output)
-    if folder is not None and Path(folder).is_file():
-        if follow or html or curves:
-            raise SettingError("folder", folder, "the folder of a run where --follow, --html or --curves is given")
-        return _journal(Path(folder))
-    out = run_folder.chosen(folder, "mfbo show runs/mine", single=follow or html or curves)
+    out = run_folder.chosen(folder, "mfbo show runs/mine", single=follow or html or curves, journal=True)
+    if out.is_file() and follow:
+        raise SettingError("folder", folder, "the folder of a run where --follow is given")
+    if out.is_file() and not (html or curves):
+        return _journal(out)
     compares = run_folder.compares(out)
     if compares and (follow or html or curves):
         raise SettingError("folder", str(out), "that of a single run where --follow, --html or --curves is given")
@@ -52,9 +52,10 @@ def show(folder: str | None, follow: bool, html: bool, curves: bool, output: int
 
         run = experiment.load(out)
         if html:
-            say(f"Page          {report.write(run, out / 'report.html', out)}")
+            page = run_folder.beside(out, "report.html")
+            say(f"Page          {report.write(run, page, out if out.is_dir() else None)}")
         else:
-            say(f"Picture       {experiment.draw_curves(run, out / 'curves.png')}")
+            say(f"Picture       {experiment.draw_curves(run, run_folder.beside(out, 'curves.png'))}")
     else:
         _described(out, follow)
     return 0
@@ -205,11 +206,11 @@ def _summary(out: Path) -> dict[str, Any]:
 
 def export(folder: str | None, file: str | None, to: str | None = None) -> int:
     """Write the observations of a run or a comparison as a table, or those of a run as a study of Optuna."""
-    out = run_folder.chosen(folder, "mfbo export runs/mine")
+    out = run_folder.chosen(folder, "mfbo export runs/mine", journal=True)
     compares = run_folder.compares(out)
     if to is not None:
-        return _export_study(out, out / "study.db" if file is None else Path(file), compares)
-    path = out / "history.csv" if file is None else Path(file)
+        return _export_study(out, run_folder.beside(out, "study.db") if file is None else Path(file), compares)
+    path = run_folder.beside(out, "history.csv") if file is None else Path(file)
     from mfbo_torch.app import compare, experiment, tabular_io
 
     if compares:

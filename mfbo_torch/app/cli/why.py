@@ -14,7 +14,7 @@ def why(folder: str | None, query: str) -> int:
         number = int(query)
     except ValueError:
         raise SettingError("query", query, "its number, as in mfbo why 17 or mfbo why runs/mine 17") from None
-    out = run_folder.chosen(folder, "mfbo why runs/mine 17", single=True)
+    out = run_folder.chosen(folder, "mfbo why runs/mine 17", single=True, journal=True)
     from mfbo_torch.app import experiment
     from mfbo_torch.strategies.explanation import Explanation
 

@@ -1,0 +1,58 @@
+"""What the commands for a run do with a journal that a Python program has written."""
+
+import csv
+import json
+import shutil
+
+import pytest
+
+from mfbo_torch import Journal, Space, maximize, minimize
+from mfbo_torch.app import cli
+from mfbo_torch.history.storage.journal import digest_path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "t.sqlite"
+
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            trial.report(parameters["x"] + 1 / epoch)
+
+    with Journal(path) as journal:
+        minimize(training, Space({"x": (0.0, 1.0)}, epochs=3), 12, journal=journal)
+    return path
+
+
+def test_its_observations_are_a_table_in_the_user_s_sign(tmp_path, capsys):
+    path = tmp_path / "a.sqlite"
+    space = Space({"x": (0.0, 1.0), "kind": ["a", "b"]}, [1, 4])
+    with Journal(path) as journal:
+        found = maximize(lambda p, fidelity: p["x"], space, 20, strategy="RandomSearch", journal=journal)
+    assert cli.main(["export", str(path)]) == 0
+    assert capsys.readouterr().out == f"{len(found.history)} records in {tmp_path / 'a.history.csv'}\n"
+    rows = [*csv.DictReader((tmp_path / "a.history.csv").open())]
+    assert max(float(row["value"]) for row in rows if row["fidelity"] == "1") == found.fun
+    assert {row["parameter.kind"] for row in rows} == {"a", "b"}
+    assert cli.main(["why", str(path), "1"]) == 0
+    assert capsys.readouterr().out.startswith("Query 1 ")
+
+
+def test_its_page_and_its_learning_curves_lie_beside_it(trained, capsys):
+    for flag, name in (("--html", "t.report.html"), ("--curves", "t.curves.png")):
+        assert cli.main(["show", str(trained), flag]) == 0
+        assert str(trained.with_name(name)) in capsys.readouterr().out
+        assert trained.with_name(name).stat().st_size > 5_000
+    assert "FreezeThaw" in trained.with_name("t.report.html").read_text()
+    assert cli.main(["show", str(trained), "--follow"]) == 2
+
+
+def test_one_without_its_problem_says_what_lacks(trained, tmp_path, capsys):
+    path, note = tmp_path / "t.sqlite", json.loads(digest_path(trained).read_text())
+    shutil.copy(trained, path)
+    for known in (None, {}, {**note, "problem": None}, {**note, "problem": {"space": 3}}, {**note, "capital": "all"}):
+        if known is not None:
+            digest_path(path).write_text(json.dumps(known))
+        for command in (["export", str(path)], ["why", str(path), "1"], ["show", str(path), "--html"]):
+            assert cli.main(command) == 2
+            assert f"whose problem is in {digest_path(path)}" in capsys.readouterr().err
