@@ -33,7 +33,7 @@ def test_its_observations_are_a_table_in_the_user_s_sign(tmp_path, capsys):
     assert capsys.readouterr().out == f"{len(found.history)} records in {tmp_path / 'a.history.csv'}\n"
     rows = [*csv.DictReader((tmp_path / "a.history.csv").open())]
     assert max(float(row["value"]) for row in rows if row["fidelity"] == "1") == found.fun
-    assert {row["parameter.kind"] for row in rows} == {"a", "b"}
+    assert {row["kind"] for row in rows} == {"a", "b"}
     assert cli.main(["why", str(path), "1"]) == 0
     assert capsys.readouterr().out.startswith("Query 1 ")
 
