@@ -32,7 +32,7 @@ from mfbo_torch.loop.run_options import RunOptions, check_capital
 from mfbo_torch.loop.runner import drive
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.problems.base import Problem
-from mfbo_torch.problems.problem_snapshot import known_of, stand_in
+from mfbo_torch.problems.problem_snapshot import stand_in
 from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.utils.errors import SettingError
@@ -91,7 +91,6 @@ def execute(plan: Plan, *, picture: bool = True) -> Summary:
             with plan.workers as workers:
                 run_folder.write_settings(plan.settings, out)  # by the one process that has the journal
                 (out / SUMMARY).unlink(missing_ok=True)  # what it says is no longer so
-                keep(plan.problem, out)
                 how = (plan.options, workers, journal, progress, plan.given, out / TRIALS, plan.stopping)
                 ended = drive(plan.problem, plan.strategy, plan.settings["capital"], *how)
         except JournalGone as error:
@@ -175,8 +174,8 @@ def shown(settings: Mapping[str, Any], out: Path) -> tuple[Problem, Strategy]:
     """The problem and the strategy of a run that is shown; stand-ins where their classes are not imported."""
     path = settings["problem"]["class_path"]
     if is_foreign(path):
-        file = out / KNOWN
-        problem = stand_in(read_mapping(file, "folder") if file.exists() else None, path)
+        old, note = out / KNOWN, digest.read(digest_path(out / JOURNAL)) or {}
+        problem = stand_in(read_mapping(old, "folder") if old.exists() else note.get("problem"), path)
     else:
         problem = build_problem(settings, to_evaluate=False)
     path = settings["strategy"]["class_path"]
@@ -251,14 +250,6 @@ def _difference(setting: str, stored: Any, given: Any) -> str:
         found = (_difference(f"{setting}.{key}", stored.get(key), given.get(key)) for key in sorted({*stored, *given}))
         return next((difference for difference in found if difference), "")
     return "" if stored == given else f"{setting} is {stored!r}, not {given!r}"
-
-
-def keep(problem: Problem, out: Path) -> None:
-    """Note what is needed to show a run of a problem of one's own without importing it."""
-    known = None if type(problem).__module__.startswith("mfbo_torch.") else known_of(problem)
-    if known is not None:
-        with writable("out", out, "folder"):
-            write_text(out / KNOWN, json.dumps(known, indent=2) + "\n")
 
 
 def _free(path: Path) -> Path:

@@ -18,7 +18,9 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
 
 CONFIG, JOURNAL, SUMMARY, PICTURE = "config.yaml", "history.sqlite", "summary.json", "progress.png"
-LOG, KNOWN, TRIALS, JOBS, SAID = "run.log", "problem.json", "trials", "jobs", "run.out"
+LOG, TRIALS, JOBS, SAID = "run.log", "trials", "jobs", "run.out"
+KNOWN = "problem.json"
+"""Where runs kept what is now noted beside the journal."""
 DEEPEST = 50
 """Folders within folders that are looked into."""
 _NOTED: dict[str, Any] = {

@@ -50,7 +50,6 @@ def test_run_leaves_settings_history_summary_and_picture(config, tmp_path, capsy
         "summary.json",
         "progress.png",
         "run.log",
-        "problem.json",
         "history.digest.json",
     }
     assert set(contents(out)) == {*files, "history.digest.json", ".history.sqlite.lock"}
