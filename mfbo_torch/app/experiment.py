@@ -191,14 +191,14 @@ def begun(out: Path) -> History:
 
 
 def observations_of(place: str, problem: Problem) -> list[Record]:
-    """The observations of a table or of another run's folder."""
+    """The observations of a table, or of another run: its folder or its journal."""
     path = Path(place)
-    if not path.is_dir():
+    if not path.is_dir() and path.suffix != Path(JOURNAL).suffix:
         return tabular_io.read(path, problem)
     try:
         source = load(path)
     except SettingError as error:
-        raise SettingError("warm_start", place, f"the folder of a run: {error}") from error
+        raise SettingError("warm_start", place, f"the folder or the journal of a run: {error}") from error
     return tabular_io.taken(source.history, source.problem, problem, place)
 
 

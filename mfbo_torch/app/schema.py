@@ -57,7 +57,7 @@ RUN = Command(
         **_OPTIONS,
         "progress": _PROGRESS,
         "warm_start": Setting(
-            str | None, None, "observations to begin with, free of charge: a CSV or Parquet file, or a run's folder"
+            str | None, None, "observations to begin with, free of charge: a table, or a run's folder or journal"
         ),
         "seed": Setting(int, 0, "seed of every random choice"),
         **_COMPUTING,

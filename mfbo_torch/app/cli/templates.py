@@ -30,7 +30,7 @@ seed: 0
 # stop_at: null       # a value at the target that is good enough
 # patience: null      # capital after which a run ends that found no better value
 # time_limit: null    # seconds after which nothing more is started
-# warm_start: null    # a CSV file of observations to begin with
+# warm_start: null    # observations to begin with: a table, or a run
 out: $out
 """)
 FUNCTION = Template("""\

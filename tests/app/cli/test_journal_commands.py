@@ -5,8 +5,10 @@ import json
 import shutil
 
 import pytest
+import yaml
+from toy import Hill
 
-from mfbo_torch import Journal, Space, maximize, minimize
+from mfbo_torch import Journal, Space, maximize, minimize, run
 from mfbo_torch.app import cli
 from mfbo_torch.history.storage.journal import digest_path
 
@@ -56,3 +58,19 @@ def test_one_without_its_problem_says_what_lacks(trained, tmp_path, capsys):
         for command in (["export", str(path)], ["why", str(path), "1"], ["show", str(path), "--html"]):
             assert cli.main(command) == 2
             assert f"whose problem is in {digest_path(path)}" in capsys.readouterr().err
+
+
+def test_a_run_begins_with_what_it_observed(tmp_path, capsys):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        before = run(Hill(), "RandomSearch", 20, journal=journal, progress=False)
+    config = tmp_path / "mine.yaml"
+    settings = {"problem": "toy.Hill", "strategy": "RandomSearch", "capital": 30, "warm_start": str(path)}
+    config.write_text(yaml.safe_dump({**settings, "out": str(tmp_path / "out"), "progress": False}))
+    assert cli.main(["run", str(config)]) == 0
+    with Journal(tmp_path / "out" / "history.sqlite", read_only=True) as journal:
+        assert [r.value for r in journal.history()][: len(before)] == [r.value for r in before]
+    digest_path(path).unlink()
+    capsys.readouterr()
+    assert cli.main(["run", str(config), "--out", str(tmp_path / "b")]) == 2
+    assert "the folder or the journal of a run: folder = " in capsys.readouterr().err
