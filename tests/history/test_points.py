@@ -196,7 +196,7 @@ def test_a_warm_start_from_another_run(tmp_path, capsys):
     short, three = Hill(upper=0.5), Hill()
     three.space = Space((Parameter("x", 0.0, 10.0),), (1.0, 2.0, 3.0))
     for path, other, message in [
-        (tmp_path, short, "must be the folder of a run"),
+        (tmp_path, short, "must be the folder or the journal of a run"),
         (tmp_path / "nothing", short, "must be a readable CSV file"),
         (tmp_path / "a", three, "must be a run with as many fidelities as this one, 3; it has 2"),
         (tmp_path / "a", short, r"x = .*must be .*observation \d+"),
