@@ -34,7 +34,9 @@ class Limit(NamedTuple):
 def limits_of(given: Any, setting: str = "constraints") -> tuple[Limit, ...]:
     """Limits from ``{"latency": "<= 20"}``, or from what was made of it; a ``SettingError`` for a bound that is none,
     or two on one outcome."""
-    if not isinstance(given, Mapping) and any(isinstance(row, str) for row in given):
+    if not isinstance(given, Mapping) and not (
+        isinstance(given, Iterable) and all(isinstance(row, tuple | list) and len(row) == 3 for row in given)
+    ):
         raise SettingError(setting, given, 'a mapping of outcomes to bounds, as in {"latency": "<= 20"}')
     return _checked(given.items() if isinstance(given, Mapping) else [(row[0], row) for row in given], setting)
 

@@ -55,6 +55,8 @@ X = Parameter("x", 0.0, 1.0)
         ({"parameters": X}, "parameters = Parameter.*: must be a list of Parameter, or a mapping"),
         ({"constraints": "x <= 1"}, r"constraints = 'x <= 1': must be a list of inequalities, as in \['x <= 1'\]"),
         ({"limits": ["a <= 2"]}, r"limits = \['a <= 2'\]: must be a mapping of outcomes to bounds, as in {\"latency\""),
+        ({"limits": [{"a": "<= 2"}]}, r"limits = \[\{'a': '<= 2'\}\]: must be a mapping of outcomes to bounds"),
+        ({"limits": 3}, "limits = 3: must be a mapping of outcomes to bounds"),
         ({"limits": {"a": 2}}, 'limits.a = 2: must be like "<= 20" or ">= 0.9"$'),
         ({"costs": "measured"}, "costs = 'measured': must be a list .*; measured=True says that they are guesses"),
         ({"costs": 3}, r"costs = 3: must be a list of one positive number a fidelity, as in \[3\]"),
