@@ -58,7 +58,8 @@ class Evaluation(NamedTuple):
         curve = tuple((step, sign * within_reach(value)) for step, value in sorted(trial.curve.items()))
         stopped = trial.cut_short
         if self.reason:  # before its first epoch it is charged for one
-            stopped = trial.epoch if trial.epoch or trial.span is None else trial.span.begun + 1
+            span = trial.span
+            stopped = span.begun + 1 if span is not None and span.known and not trial.epoch else trial.epoch
         return self._replace(stopped=stopped, curve=curve)
 
 

@@ -298,6 +298,9 @@ def _optimize(
     if best is None:
         broken = history.select(Status.DONE, problem.space.target)
         message += " No design at the target keeps the limits." if broken else " Nothing was evaluated at the target."
+        for status in (Status.FAILED, Status.STOPPED) if not broken else ():
+            if some := history.select(status):
+                message += f" {len(some)} {status}, the last: {some[-1].reason.partition(chr(10))[0]}."
     named = {} if best is None else problem.space.named(best.query.x)
     return Result(
         x=tuple(named.get(p.name) for p in problem.space.parameters) if named else (),

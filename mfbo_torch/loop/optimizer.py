@@ -28,7 +28,7 @@ from mfbo_torch.strategies.explanation import Explanation
 from mfbo_torch.tracking.callback import Callbacks
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
-from mfbo_torch.utils.validation import number, whole
+from mfbo_torch.utils.validation import check_epochs, number, whole
 
 
 class HasSpace(Protocol):
@@ -198,9 +198,9 @@ class Optimizer:
         points = checked_points(curve)
         with self._lock:
             record = self._pending(id)
-            if value is None and points:
-                end = next(iter(self.space.fidelity_value(record.query.fidelity).values()), None)
-                value = dict(points).get(end) if isinstance(end, (int, float)) else None
+            end = next(iter(self.space.fidelity_value(record.query.fidelity).values()), None)
+            check_epochs("curve", [step for step, _ in points] if self.space.epochs else (), end)
+            value = dict[Any, float](points).get(end) if value is None else value
             if value is None and points:
                 own = cost_at(self.space, points[-1][0], record, self._history) if cost is None else cost
                 return self.stop(id, points, **self._changes(record, evaluation_seconds, own))

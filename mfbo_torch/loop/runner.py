@@ -224,7 +224,8 @@ class _Loop:
 
     def enough(self) -> bool:
         """Whether no query may be decided any more."""
-        self.stopped = self.stopped or self.stopping.reason(self.optimizer.history)
+        history = self.optimizer.history
+        self.stopped = self.stopped or self.stopping.reason(history) or self.trials.all_trained(history)
         return self.over()
 
     def here(self) -> None:
@@ -239,7 +240,7 @@ class _Loop:
             for record in batch:
                 again: Record | None = record
                 while again is not None and not self.over():
-                    attempt = self.attempt(record)
+                    attempt = self.attempt(again)
                     with self.own.continued():
                         evaluation = self.trials.evaluate(*attempt)
                     again = self.end(again, evaluation)
@@ -336,6 +337,7 @@ class _Loop:
             self._end(record, evaluation)
 
     def _end(self, record: Record, evaluation: Evaluation) -> Record | None:
+        evaluation = self.trials.completed(record, evaluation)
         observation, reason, seconds, _, stopped, curve, printed, _ = evaluation
         if (journal := self.optimizer.journal) is not None:
             outputs.keep(journal.path, record.id, printed, self.options.output_limit)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mfbo_torch.history import History, Record
+from mfbo_torch.history import History, Record, Status
 from mfbo_torch.history.continuation import Training, lower_training
 from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal
@@ -18,6 +18,7 @@ from mfbo_torch.loop.evaluation import Evaluation, evaluate
 from mfbo_torch.loop.waiting_trainings import WaitingTrainings
 from mfbo_torch.problems.trial import PreviousTraining, Span, Trial, reports, saved
 from mfbo_torch.space.fidelities import Value
+from mfbo_torch.strategies.common.deduplicate import used_up
 from mfbo_torch.utils.files import temporary_folder
 
 if TYPE_CHECKING:
@@ -37,34 +38,58 @@ def trials(problem: Problem, folder: Path | None, journal: Journal | None) -> It
 
 
 class Trials:
-    """Makes the trials of a run, where its objective takes them; each design has the folder of its first query, each
-    training that begins anew its own."""
+    """Makes the trials of a run, where its objective takes them; each design has the folder of its first query, or each
+    training that begins anew its own where trainings continue."""
 
     def __init__(self, problem: Problem, folder: Path | None) -> None:
         self.problem, self.folder = problem, folder
         self.waiting = WaitingTrainings()
         self._due: dict[int, float] = {}
-        self._below: dict[int, Any] = {}
+        self._below: dict[int, tuple[Any, bool]] = {}
+        self._made: dict[int, Trial] = {}
 
     def of(self, record: Record, history: History) -> Trial | None:
         """The trial of a pending query, its folder made; ``None`` where the objective takes none."""
         if not self.problem.takes_trial or self.folder is None:
             return None
         query, space = record.query, self.problem.space
-        anew = bool(space.epochs) and not space.continues
-        base, previous = None if anew else lower_training(history, query.x, query.fidelity), None
+        number, base = self._place(record, history)
+        previous = None
         if base is not None:
             m, value = base.record.query.fidelity, self.problem.value_of(base.record)
             previous = PreviousTraining(m, self._reached(base), float(value or 0.0))
-        first = record.id if anew else next(r.id for r in history if r.query.x == query.x)
-        folder = self.folder / f"{first:05d}"
+        folder = self.folder / f"{number:05d}"
         span = self._span(record, previous, folder)
-        if space.continues and not space.measured and base is not None:
-            self._due[record.id] = space.costs[query.fidelity] - self._paid(base)
-            self._below[record.id] = previous and previous.at
-        trial = Trial(record.id, folder, previous, self.problem.maximize, span)
+        if space.continues and not space.measured:
+            paid = 0.0 if base is None else self._paid(base)
+            begun = span.begun if span is not None and record.sunk else 0  # attempts have paid for what is before
+            self._due[record.id] = space.costs[query.fidelity] - max(paid, self._cost_of(begun))
+            self._below[record.id] = previous and previous.at, span is not None and span.begun > 0
+        trial = self._made[record.id] = Trial(record.id, folder, previous, self.problem.maximize, span)
         trial.open()
         return trial
+
+    def _place(self, record: Record, history: History) -> tuple[int, Training | None]:
+        """The number of the query that has made the folder of a trial, and the training that it goes on from.
+
+        A checkpoint is that of the last query that has trained in its folder. So where one has gone on from there
+        already, or begun anew at the design, another one begins anew too, in a folder of its own.
+        """
+        x, space = record.query.x, self.problem.space
+        if space.epochs and not space.continues:
+            return record.id, None
+        here = [r for r in history if r.query.x == x and r.id <= record.id]
+        if not space.continues:
+            return here[0].id, lower_training(history, x, record.query.fidelity)
+        places, newest = dict[int, int](), dict[int, int]()
+        for i, each in enumerate(here):
+            base = lower_training(here[:i], x, each.query.fidelity)
+            if base is not None and newest[places[base.record.id]] != base.record.id:
+                base = None
+            place = places[each.id] = each.id if base is None else places[base.record.id]
+            if each.curve or (each.status == Status.DONE and each.cost > each.sunk):
+                newest[place] = each.id
+        return place, base
 
     def evaluate(self, *attempt: Any) -> Evaluation:
         """The end of an attempt in this process, at the next pause where it is a training that may wait there."""
@@ -108,17 +133,38 @@ class Trials:
         busy = {record.query.x for record in flying} if self.problem.takes_trial else set()
         return next((record for record in waiting if record.query.x not in busy), None)
 
+    def completed(self, record: Record, end: Evaluation) -> Evaluation:
+        """The end of a training with what it had reported before its worker was lost, in the epoch after that."""
+        trial = self._made.pop(record.id, None)
+        if trial is None or trial.span is None or not trial.span.known or end.curve or end.raised or not end.reason:
+            return end
+        trial.curve = dict(reports(trial.folder, record.id))
+        trial.epoch = min(int(max(trial.curve, default=trial.span.begun)) + 1, trial.span.end)
+        return end.of(trial)
+
+    def all_trained(self, history: History) -> str:
+        """The reason to train no more: of few designs each one has come to its last epoch; empty while it has not."""
+        space = self.problem.space
+        known = space.epochs and space.continues and used_up(space, history.select(Status.DONE), space.target)
+        return "every design was trained to its last epoch" if known else ""
+
     def cost(self, record: Record, seconds: float, stopped: float | None, curve: Points = ()) -> float:
         """The cost of an attempt: less than the record's if it continues a training or ended at step ``stopped``; all
         that was trained where it repeated what had been trained below."""
         space = self.problem.space
         if space.measured:
             return seconds
-        due, below = self._due.get(record.id, record.cost - record.sunk), self._below.get(record.id)
+        due, whole = self._due.get(record.id, record.cost - record.sunk), space.costs[record.query.fidelity]
+        below, saved_some = self._below.get(record.id, (None, False))
         if curve and isinstance(below, (int, float)) and curve[0][0] <= below:
-            due = space.costs[record.query.fidelity]
-        named = space.fidelities
-        if stopped is None or named is None or named.costs is None:
+            due = whole - (self._cost_of(curve[0][0] - 1) if saved_some else 0.0)
+        if stopped is None or space.fidelities is None or space.fidelities.costs is None:
             return due
-        reached = float(np.interp(stopped, [0.0, *named.costs], [0.0, *space.costs]))
-        return min(max(due - (space.costs[record.query.fidelity] - reached), 0.0), due)
+        return min(max(due - (whole - self._cost_of(stopped)), 0.0), due)
+
+    def _cost_of(self, step: float) -> float:
+        """The cost of a training up to a step; 0 where its fidelities are no numbers."""
+        named = self.problem.space.fidelities
+        if named is None or named.costs is None:
+            return 0.0
+        return float(np.interp(step, [0.0, *named.costs], [0.0, *self.problem.space.costs]))

@@ -67,7 +67,7 @@ def objectives_of(
             raise SettingError("objectives", list(names), "at least one that is not known, and so has to be observed")
         names, directions = list(names), own if directions is None else directions
     if isinstance(names, str):
-        raise SettingError("objectives", names, f"a list of names, as in [{names!r}]")
+        raise SettingError("objectives", names, f"a list of names, as in {[*map(str.strip, names.split(','))]}")
     found = several("objectives", names, name_of, "a list of names, one for each objective")
     if len(found) > MOST_OBJECTIVES:
         raise SettingError("objectives", f"{len(found):,} names", f"at most {MOST_OBJECTIVES}")

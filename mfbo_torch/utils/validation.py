@@ -33,6 +33,13 @@ def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, 
     raise SettingError(setting, value, wanted or f"a whole number from {bounds}")
 
 
+def check_epochs(setting: str, steps: Iterable[float], last: Any) -> None:
+    """A ``SettingError`` for a step that is no epoch of a training, counted from 1, up to the ``last``."""
+    for step in steps:
+        if step != round(step) or not 1 <= step <= last:
+            raise SettingError(setting, step, f"an epoch of the query, 1 to {last}")
+
+
 def number(
     setting: str,
     value: Any,

@@ -11,10 +11,13 @@ import textwrap
 import pytest
 
 from mfbo_torch import Journal, Optimizer, Parameter, SettingError, Space, maximize, minimize
-from mfbo_torch.history import Status
+from mfbo_torch.history import History, Query, Status
 from mfbo_torch.history.observation import LARGEST
 from mfbo_torch.loop.early_failures import Hopeless
+from mfbo_torch.loop.evaluation import Evaluation
+from mfbo_torch.loop.trial_folders import Trials
 from mfbo_torch.problems.trial import Span, Trial
+from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.strategies import FreezeThaw, RandomSearch
 
 SPACE = Space([Parameter("rate", 0.0, 1.0)], epochs=27)
@@ -311,6 +314,101 @@ def test_a_training_that_waits_is_dropped_where_its_design_begins_anew():
 
     result = minimize(training, space, capital=30)  # more than there is to know
     assert not result.history.select(Status.FAILED)
+
+
+@pytest.mark.parametrize("strategy", ["RandomSearch", "MFGPUCB", "FreezeThaw", "BOCA"])
+def test_of_few_designs_none_goes_on_from_a_later_checkpoint(strategy):
+    """Each value is that of a training of as many epochs; where all have ended, the run ends."""
+    trained = 0
+
+    def training(parameters, trial):
+        nonlocal trained
+        checkpoint, goal = trial.folder / "state.json", (parameters["rate"] - 0.3) ** 2
+        value = json.loads(checkpoint.read_text()) if checkpoint.exists() else 1.0
+        for _ in trial.epochs():
+            trained, value = trained + 1, goal + 0.8 * (value - goal)
+            checkpoint.write_text(json.dumps(value))
+            trial.report(value)
+
+    result = minimize(training, Space({"rate": [0.1, 0.2, 0.3, 0.4]}, epochs=9), capital=80, strategy=strategy)
+    for record in result.history:
+        goal = (result.problem.space.named(record.query.x)["rate"] - 0.3) ** 2
+        for epoch, value in record.curve:
+            assert -value == pytest.approx(goal + 0.8**epoch * (1 - goal))
+    assert result.fun == pytest.approx(0.8**9)
+    assert result.spent == trained
+    assert result.message == "every design was trained to its last epoch"
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_what_is_charged_is_what_was_trained(every):
+    """With attempts that break, and with a checkpoint in every fifth epoch alone."""
+    trained, broken = 0, set()
+
+    def training(parameters, trial):
+        nonlocal trained
+        checkpoint = trial.folder / "epoch"
+        done = int(checkpoint.read_text()) if checkpoint.exists() else 0
+        for epoch in trial.epochs(done=done):
+            trained += 1
+            if every == 1 and epoch in (2, 8) and (parameters["rate"], epoch) not in broken:
+                broken.add((parameters["rate"], epoch))
+                raise RuntimeError("flaky")
+            if epoch % every == 0:
+                checkpoint.write_text(str(epoch))
+            trial.report(loss(parameters["rate"], epoch))
+
+    result = minimize(training, Space([Parameter("rate", 0.0, 1.0)], epochs=9), capital=90, retries=3 * (every == 1))
+    assert trained == result.spent
+    assert result.success
+
+
+def test_a_training_whose_worker_was_lost_keeps_its_curve_and_is_charged_for_it(tmp_path):
+    problem = FunctionProblem(Training(True), Space([Parameter("rate", 0.0, 1.0)], epochs=9), maximize=False)
+    trials, lost = Trials(problem, tmp_path), Evaluation(None, "WorkerLost: the process died", 1.0)
+    history = History().asked(Query((0.5,), 1), 3.0)
+    trial = trials.of(history.records[0], history)
+    for epoch in trial.epochs():
+        trial.report(0.9 - 0.1 * epoch)
+        if epoch == 2:
+            break
+    end = trials.completed(history.records[0], lost)
+    assert end.curve == ((1.0, pytest.approx(-0.8)), (2.0, pytest.approx(-0.7)))
+    assert trials.cost(history.records[0], 1.0, end.stopped, end.curve) == 3.0  # the third was not ended
+    trial = trials.of(history.records[0], history)
+    (trial.folder / "reports.csv").unlink()
+    assert trials.cost(history.records[0], 1.0, trials.completed(history.records[0], lost).stopped) == 1.0
+    assert trials.completed(history.records[0], Evaluation(None, "bad", 1.0, raised=True)).curve == ()
+
+
+def test_where_fidelities_are_no_epochs_a_failure_costs_what_it_was_to_cost():
+    def objective(parameters, images, trial):
+        raise ValueError("bad")
+
+    space = Space([Parameter("x", 0.0, 1.0)], fidelities={"images": [400, 1800]})
+    with pytest.raises(Hopeless) as broken:
+        minimize(objective, space, capital=3600, strategy="RandomSearch")
+    assert "all 2 evaluations failed" in str(broken.value)
+
+
+@pytest.mark.parametrize("step", [0, -1, 0.5, 3, 1000])
+def test_told_steps_that_are_no_epochs_are_refused(step):
+    optimizer = Optimizer(FreezeThaw(space=Space([Parameter("rate", 0.0, 1.0)], epochs=9), capital=60))
+    with pytest.raises(SettingError, match=rf"curve = {float(step)}: must be an epoch of the query, 1 to 1"):
+        optimizer.tell(optimizer.ask()[0].id, None, curve={step: 0.5})
+    assert optimizer.history.pending
+
+
+def test_without_a_value_the_message_says_what_became_of_the_trainings():
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            trial.report(0.5)
+            if epoch == 6:
+                break
+
+    result = minimize(training, Space([Parameter("rate", 0.0, 1.0)], epochs=9), capital=40)
+    stopped = result.history.select(Status.STOPPED)
+    assert f" {len(stopped)} stopped, the last: stopped at step 6." in result.message
 
 
 def test_a_journal_of_other_epochs_or_of_the_other_direction_is_refused(tmp_path):
