@@ -225,7 +225,8 @@ class CoKrigingGP(FidelityModel):
         joint = mean.new_zeros(len(X), count, len(X), count)
         for (m, k), covariance in between(posteriors).items():
             joint[:, m, :, k] = self.scale[m] * self.scale[k] * covariance
-            joint[:, k, :, m] = joint[:, m, :, k].mT
+            if m != k:
+                joint[:, k, :, m] = joint[:, m, :, k].mT
         return mean, joint
 
     @property

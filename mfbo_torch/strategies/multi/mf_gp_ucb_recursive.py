@@ -130,7 +130,8 @@ class RecursiveMFGPUCB(UpperBounds):
 
     def initial_point_at(self, fidelity: int, snapshot: Snapshot) -> Tensor:
         """Above the lowest fidelity the best of the designs below that is :data:`APART` from those chosen, or the one
-        farthest from them: each link is learned from nested designs, where the function is promising.
+        farthest from them: each link is learned from nested designs, where the function is promising. A new one where
+        none is left below, as all have failed.
 
         At the lowest fidelity of ``n`` designs the first ``n Λ / 10`` fill the space where the capital ``Λ`` is below
         :data:`LONG` target costs, and at least half of them; the others go where the expected improvement of that
@@ -145,7 +146,8 @@ class RecursiveMFGPUCB(UpperBounds):
             if below:
                 break
         else:
-            return super().initial_point_at(fidelity, snapshot)
+            asked = len(snapshot.initial)
+            return self.initial_point(asked, asked if fidelity else snapshot.initial.count(0))
         below.sort(key=lambda r: (-(r.value or 0.0), r.id))
         U = snapshot.designs(below)
         if not here:

@@ -115,9 +115,10 @@ class MFEHVI(Strategy):
         if not self._space.objectives:
             raise SettingError("objectives", 1, "two or more for MFEHVI; MFGPUCB takes one")
         for one in self._space.objectives:
-            if any(limit.name == one.name and limit.upper == one.maximize for limit in self._space.limits):
-                wanted = "a limit on its worse values; for MFEHVI a bound on the better ones is no limit"
-                raise SettingError(f"limits.{one.name}", one.name, wanted)
+            for limit in self._space.limits:
+                if limit.name == one.name and limit.upper == one.maximize:
+                    wanted = "a limit on its worse values; for MFEHVI a bound on the better ones is no limit"
+                    raise SettingError(f"limits.{one.name}", str(limit), wanted)
 
     @property
     def rules(self) -> list[HedgedMFGPUCB]:
