@@ -8,6 +8,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
+from hydra.errors import CompactHydraException
 from hydra.plugins.sweeper import Sweeper
 
 
@@ -57,10 +58,15 @@ class MfboSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> Any:
         """Spend the capital; the jobs' own results are in their folders, the best in ``optimization_results.yaml``."""
         from mfbo_torch.hydra.sweep import spend  # torch, which applications that do not sweep go without
+        from mfbo_torch.loop.early_failures import Hopeless
+        from mfbo_torch.utils.errors import SettingError
 
         given = [*(f"{name}={value}" for name, value in self.params.items()), *arguments]
         overrides = OverridesParser.create(config_loader=self.hydra_context.config_loader).parse_overrides(given)
-        return spend(overrides, self._launch, self.config.hydra.sweep.dir, **self.settings)
+        try:
+            return spend(overrides, self._launch, self.config.hydra.sweep.dir, **self.settings)
+        except (Hopeless, SettingError) as error:
+            raise CompactHydraException(f"{type(error).__name__}: {error}") from error  # which Hydra shows as one line
 
     def _launch(self, batch: Sequence[Sequence[str]], first: int) -> Sequence[Any]:
         self.validate_batch_is_legal(batch)

@@ -55,7 +55,8 @@ def spend(
     whole("hydra.sweeper.workers", workers)
     place = Path(folder).absolute()
     place.mkdir(parents=True, exist_ok=True)
-    _same(place, {"parameters": [p.name for p in codec.space.parameters], "fidelity": fidelity, "maximize": maximize})
+    lines, priced = [override.input_line for override in overrides], None if costs is None else [*map(float, costs)]
+    _same(place, {"overrides": lines, "fidelity": fidelity, "costs": priced, "maximize": maximize})
     sign, returns, mistakes = 1.0 if maximize else -1.0, [], list[str]()
     with Journal(place / HISTORY) as journal:
         chosen = getattr(strategies, strategy)(seed=seed).bind(codec.space, capital)
@@ -88,15 +89,16 @@ def _same(place: Path, sweep: dict[str, Any]) -> None:
 
 def _taken(optimizer: Optimizer, record: Record, job: JobReturn, sign: float) -> list[str]:
     """Take in what a job has returned, or that it has failed: the mistake, if there was one."""
+    raised: Exception | None = None
     try:
         value = float(job.return_value)
     except Exception as error:  # of whatever kind: the application's own
         optimizer.fail(record.id, error)
-        mistake = f"{type(error).__name__}: {error}"
+        mistake, raised = f"{type(error).__name__}: {error}", error
     else:
         optimizer.tell(record.id, sign * value)
         if (reason := unusable(value)) is None:
             return []
         mistake = reason
-    LOG.warning("Job %d has failed with %s", record.id, mistake)
+    LOG.warning("Job %d has failed with %s", record.id, mistake, exc_info=raised)
     return [mistake]

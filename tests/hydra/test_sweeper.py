@@ -155,6 +155,17 @@ def test_a_folder_has_one_sweep(tmp_path):
     assert len(found) == 2
 
 
+@pytest.mark.parametrize("other", [["opt=b,a", "epochs=3,9"], ["opt=a,b,c", "epochs=3,9"], ["opt=a,b", "epochs=3,27"]])
+def test_another_sweep_is_refused_in_a_folder(other, tmp_path):
+    """In its history choices are numbers: of another list they would be other ones."""
+    given = SETTINGS | {"fidelity": "epochs", "capital": 18, "maximize": False}
+    spend(overrides("opt=a,b", "epochs=3,9"), Launched(float), str(tmp_path), **given)
+    refused("hydra.sweep.dir", spend, overrides(*other), Launched(float), str(tmp_path), **given)
+    refused(
+        "hydra.sweep.dir", spend, overrides("opt=a,b", "epochs=3,9"), None, str(tmp_path), **given | {"costs": [1, 2]}
+    )
+
+
 def with_plugin(place):
     """The environment in which Hydra finds the plugin where an installed package has it."""
     (place / "hydra_plugins").mkdir()

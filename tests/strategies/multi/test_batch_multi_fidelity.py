@@ -10,6 +10,7 @@ from ucb_runs import LINKS, check_largest, designed, model_of, strategy
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
 from mfbo_torch.history import History, Query
 from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.strategies import MFGPUCB
 
 SPACE = box(2)
 
@@ -106,3 +107,13 @@ def test_failures_condition_nothing():
     query = asks.ask(failed)[0]
     bound = MultiFidelityUpperConfidenceBound(model_of(asks, history), query.meta["beta"])
     check_largest(bound, query, SPACE, 1e-3)
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_one_fidelity_is_asked_beside_what_is_pending(count):
+    optimizer = Optimizer(MFGPUCB(space=box(1, num_fidelities=1)))
+    for _ in range(3):
+        for record in optimizer.ask(8):
+            optimizer.tell(record.id, -((record.query.x[0] - 0.3) ** 2))
+    queries = [record.query.x for record in optimizer.ask(count)]
+    assert len({*queries}) == count

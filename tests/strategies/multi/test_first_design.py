@@ -3,6 +3,7 @@
 import pytest
 
 from mfbo_torch.history import History
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB
 
@@ -47,3 +48,18 @@ def test_a_capital_below_the_target_is_for_the_cheapest(target_costs):
     """The first is below the cheapest cost, which a capital in seconds may be before any was measured."""
     assert counts((1, 10), target_costs)[0] >= 1
     assert counts((1, 10), target_costs)[1] == 0
+
+
+def test_where_all_have_failed_below_the_next_ones_are_new():
+    optimizer = Optimizer(MFGPUCB(space=Space({"x": (0.0, 1.0)}, costs=[3, 9, 27]), capital=216))
+    failed = set()
+    while (queries := optimizer.ask(1, capital=216)) and queries[0].query.meta["stage"] == "initial":
+        [record] = queries
+        (x,) = record.query.x
+        assert x not in failed
+        if x > 0.3:
+            failed.add(x)
+            optimizer.fail(record.id, "diverged")
+        else:
+            optimizer.tell(record.id, -((x - 0.2) ** 2))
+    assert failed
