@@ -95,10 +95,12 @@ class Observation:
 
     def unusable(self, objectives: Iterable[Objective]) -> str | None:
         """Why models cannot use the value, or that of one of several objectives; ``None`` where they can."""
+        if (reason := unusable(self.value)) is not None:
+            return reason
         for one in objectives:
             if (reason := unusable(_pair(one.name, self.outcomes.get(one.name, 0.0))[0])) is not None:
                 return reason.replace("the value", one.name, 1)
-        return unusable(self.value)
+        return None
 
     def __str__(self) -> str:
         error = "" if self.standard_error is None else f" +- {self.standard_error!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -69,6 +70,7 @@ def _detach(arguments: list[str], settings: Mapping[str, Any]) -> int:
     with run_folder.writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
         said = (out / run_folder.SAID).open("ab")
+        begun = said.seek(0, os.SEEK_END)
     before = _version(out / run_folder.CONFIG)
     how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said, "start_new_session": True}
     with said:
@@ -76,7 +78,10 @@ def _detach(arguments: list[str], settings: Mapping[str, Any]) -> int:
     while driver.poll() is None and _version(out / run_folder.CONFIG) == before:  # written by who has the journal
         time.sleep(0.05)
     if driver.returncode:
-        return complain(f"the run has ended; {out / run_folder.SAID} says why", driver.returncode)
+        with (out / run_folder.SAID).open("rb") as file:
+            file.seek(begun)
+            reasons = re.findall("mfbo: (.*)", file.read().decode(errors="replace"))
+        return complain(reasons[-1] if reasons else f"{out / run_folder.SAID} says why it ended", driver.returncode)
     say(f"Process       {driver.pid}; it writes to {Path(settings['out']) / run_folder.SAID}")
     say(f"Follow        mfbo show {shlex.quote(settings['out'])} --follow")
     return 0

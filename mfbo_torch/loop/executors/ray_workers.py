@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
+import os
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from ray import ObjectRefGenerator
 
 BEGUN = b"begun"
+KNOCK_SECONDS = 10.0
+"""How long the address of a cluster has to answer."""
 
 
 class RayWorkers(ClusterWorkers["ObjectRefGenerator"]):
@@ -113,11 +118,10 @@ def on_ray(placement: Placement, workers: int | None, address: str | None, timeo
     except ImportError:
         raise SettingError("executor", "ray", "installed: pip install 'mfbo-torch[ray]'") from None
     ours = not ray.is_initialized()
-    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "include_dashboard": False}
     try:
         if ours:
             with without_ctrl_c():
-                _connect(ray, address, workers, quiet)
+                _connect(ray, placement, address, workers)
         pool = RayWorkers(placement, workers, timeout)
         if address is None and not pool.capacity:
             raise SettingError("executor", "ray", "resources that the cluster has; no evaluation fits")
@@ -128,15 +132,26 @@ def on_ray(placement: Placement, workers: int | None, address: str | None, timeo
             ray.shutdown()
 
 
-def _connect(ray: Any, address: str | None, workers: int | None, quiet: dict[str, Any]) -> None:
-    """Connect to the cluster at an address, to one that runs, or to a new one."""
+def _connect(ray: Any, placement: Placement, address: str | None, workers: int | None) -> None:
+    """Connect to the cluster at an address, to one that runs, or to a new one with room for all ``workers``."""
+    address = address or os.environ.get("RAY_ADDRESS") or None
+    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         try:
-            ray.init(address or "auto", logging_level=logging.ERROR, log_to_driver=False)
+            _knock(address or "auto")
+            ray.init(address or "auto", **quiet)
         except ConnectionError:
             if address is not None:
                 raise
-            ray.init("local", **quiet)
-    except (ConnectionError, ValueError) as error:
+            cpus = None if workers is None else math.ceil(workers * max(needs.cpus for needs in placement.all))
+            ray.init("local", num_cpus=cpus, include_dashboard=False, **quiet)
+    except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise SettingError("scheduler", address, f"the address of a running Ray cluster: {reason}") from error
+
+
+def _knock(address: str) -> None:
+    """An ``OSError`` where nobody listens at ``host:port``: Ray itself would try for a quarter of an hour."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), KNOCK_SECONDS).close()

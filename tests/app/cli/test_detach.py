@@ -53,5 +53,5 @@ def test_a_second_driver_of_a_folder_says_that_it_cannot_start(config, capsys):
     assert cli.main(["run", "a.yaml"]) == 0
     with Journal(Path("runs/a", run_folder.JOURNAL)):
         assert cli.main(["run", "a.yaml", "--detach", "--capital", "60"]) != 0
-    assert "the run has ended; " in capsys.readouterr().err
+    assert "must be written by one process" in capsys.readouterr().err
     assert cli.main(["run", "a.yaml", "--detach", "--capital", "60"]) == 0
