@@ -44,7 +44,7 @@ class Trial:
 
     Args:
         number: The number of its query.
-        folder: Where to keep what is to survive; the same one for a design at all fidelities.
+        folder: Where to keep what is to survive; the same one for a training at all its fidelities.
         below: The training that it goes on from, ``None`` where it begins.
         maximize: Whether larger values are better.
         span: Its epochs, where fidelities are numbers of them.
