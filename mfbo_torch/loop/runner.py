@@ -337,7 +337,8 @@ class _Loop:
             self._end(record, evaluation)
 
     def _end(self, record: Record, evaluation: Evaluation) -> Record | None:
-        evaluation = self.trials.completed(record, evaluation)
+        if evaluation.reason:
+            evaluation = self.trials.completed(record, evaluation)
         observation, reason, seconds, _, stopped, curve, printed, _ = evaluation
         if (journal := self.optimizer.journal) is not None:
             outputs.keep(journal.path, record.id, printed, self.options.output_limit)

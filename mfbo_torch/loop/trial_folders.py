@@ -136,7 +136,7 @@ class Trials:
     def completed(self, record: Record, end: Evaluation) -> Evaluation:
         """The end of a training with what it had reported before its worker was lost, in the epoch after that."""
         trial = self._made.pop(record.id, None)
-        if trial is None or trial.span is None or not trial.span.known or end.curve or end.raised or not end.reason:
+        if trial is None or trial.span is None or not trial.span.known or end.curve or end.raised:
             return end
         trial.curve = dict(reports(trial.folder, record.id))
         trial.epoch = min(int(max(trial.curve, default=trial.span.begun)) + 1, trial.span.end)
