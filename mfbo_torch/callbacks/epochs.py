@@ -35,6 +35,11 @@ class Epochs:
         """What was saved after the last epoch, ``None`` where the training begins."""
         return self.path if self.begun and self.path.exists() else None
 
+    def goes_on(self, setting: str, at: float) -> None:
+        """Refuse a fit that begins anew, at 0, because the checkpoint was not given back to its library."""
+        if self.checkpoint is not None and not at:
+            raise SettingError(setting, None, f"the callback's checkpoint: epochs up to {self.begun} are trained and saved")
+
     def value(self, logs: Mapping[str, Any]) -> float:
         """The value among those that the library has measured."""
         if self.monitor not in logs:

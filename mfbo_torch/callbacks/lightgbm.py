@@ -35,6 +35,7 @@ class LightGBMCallback:
 
     def __call__(self, env: CallbackEnv) -> None:
         """At the end of an epoch save, report, and stop at a pause."""
+        self.epochs.goes_on("init_model", env.begin_iteration)
         measured = env.evaluation_result_list or []
         if (env.iteration + 1 - env.begin_iteration) % self.rounds:
             return

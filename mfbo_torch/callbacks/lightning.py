@@ -29,6 +29,10 @@ class LightningCallback(Callback):
         found = self.epochs.checkpoint
         return None if found is None else str(found)
 
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Go on from what was saved."""
+        self.epochs.goes_on("ckpt_path", trainer.global_step)
+
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Save, report, and stop at a pause."""
         value = self.epochs.value(trainer.callback_metrics)

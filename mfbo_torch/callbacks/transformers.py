@@ -38,6 +38,10 @@ class TransformersCallback(TrainerCallback):
         found = self.epochs.checkpoint
         return None if found is None else get_last_checkpoint(str(found))
 
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Go on from what was saved."""
+        self.epochs.goes_on("resume_from_checkpoint", state.global_step)
+
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Take the value; where nothing will be saved, report it."""
         self._value = self.epochs.value(rest["metrics"])

@@ -32,6 +32,11 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
         found = self.epochs.checkpoint
         return None if found is None else str(found)
 
+    def before_training(self, model: Any) -> Any:
+        """Go on from what was saved."""
+        self.epochs.goes_on("xgb_model", model.num_boosted_rounds())
+        return model
+
     def after_iteration(self, model: Any, epoch: int, evals_log: dict[str, dict[str, Any]]) -> bool:
         """At the end of an epoch save, report, and stop at a pause."""
         if model.num_boosted_rounds() % self.rounds:

@@ -211,6 +211,14 @@ def test_pauses_and_goes_on_with_the_same_curve(library, tmp_path):
     assert len({*whole.values()}) > 5
 
 
+@pytest.mark.parametrize("library", ["lightning", "transformers", "xgboost", "lightgbm"])
+def test_a_checkpoint_that_is_not_given_back_is_missed(library, tmp_path, monkeypatch):
+    pytest.importorskip(library)
+    monkeypatch.setattr(callback(library), "checkpoint", None)
+    with pytest.raises(AssertionError, match="None: must be the callback's checkpoint: epochs up to 1 are trained and saved"):
+        curve(TRAININGS[library], tmp_path, [1, 3])
+
+
 @pytest.mark.filterwarnings("ignore:lbfgs failed to converge", "ignore::sklearn.exceptions.ConvergenceWarning")
 def test_iterations_on_top_of_those_before_are_as_many_in_each_epoch(tmp_path):
     from sklearn.linear_model import LogisticRegression
