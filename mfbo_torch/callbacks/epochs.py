@@ -38,7 +38,7 @@ class Epochs:
     def goes_on(self, setting: str, at: float) -> None:
         """Refuse a fit that begins anew, at 0, because the checkpoint was not given back to its library."""
         if self.checkpoint is not None and not at:
-            raise SettingError(setting, None, f"the callback's checkpoint: epochs up to {self.begun} are trained and saved")
+            raise SettingError(setting, None, f"the callback's checkpoint: {self.begun} of the epochs are saved")
 
     def value(self, logs: Mapping[str, Any]) -> float:
         """The value among those that the library has measured."""

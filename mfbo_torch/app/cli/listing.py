@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mfbo_torch.app import run_folder
+from mfbo_torch.app import digest, run_folder
 from mfbo_torch.app.cli.terminal import say, table
-from mfbo_torch.app.digest import class_name, knee
+from mfbo_torch.history import History
+from mfbo_torch.history.storage.journal import digest_path
 from mfbo_torch.utils.errors import SettingError
 
 HEAD = ("folder", "problem", "strategy", "seed", "best value", "spent", "queries", "last written", "state")
@@ -41,23 +43,33 @@ def _cells(out: Path) -> list[str]:
     settings = run_folder.settings_of(out)
     if "strategies" in settings:
         entries = [settings["problem"], *(settings["problems"] or [])]
-        problems = ", ".join(class_name(entry) for entry in entries if entry is not None)
+        problems = ", ".join(digest.class_name(entry) for entry in entries if entry is not None)
         state = f"{len(list(out.glob(f'*/*/*/{run_folder.JOURNAL}')))} runs begun"
         return [problems, f"{len(settings['strategies'])} strategies", "", "", "", "", state]
-    history = run_folder.recorded(out) if (out / run_folder.JOURNAL).exists() else ()
+    journal = out / run_folder.JOURNAL
+    history = run_folder.recorded(out) if journal.exists() else History()
     summary = run_folder.noted(out) if run_folder.finished(out) else {}
-    spent = getattr(history, "spent", 0.0)
     return [
-        *(class_name(settings["problem"]), class_name(settings["strategy"]), str(settings["seed"])),
-        _best(summary),
-        f"{spent:g} of {settings['capital']:g}",
+        *(digest.class_name(settings["problem"]), digest.class_name(settings["strategy"]), str(settings["seed"])),
+        _best(summary or _so_far(journal, history, settings)),
+        f"{history.spent:g} of {settings['capital']:g}",
         str(len(history)),
         "finished" if summary else "not finished",
     ]
 
 
+def _so_far(journal: Path, history: History, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an unfinished run has come to; empty where what is kept beside its journal is not of it."""
+    known = digest.read(digest_path(journal))
+    with suppress(*digest.WRONG):
+        if known is not None and digest.fits(known, history):
+            objectives = {"front": digest.front_of(known, history)} if known.get("objectives") else {}
+            return digest.values_of(known, history, settings) | objectives
+    return {}
+
+
 def _best(summary: Mapping[str, Any]) -> str:
     """The best value; of several objectives those of the knee, by name; empty where there is none."""
     if "front" in summary:
-        return ", ".join(f"{name} {value:.6g}" for name, value in (knee(summary["front"]) or {}).items())
+        return ", ".join(f"{name} {value:.6g}" for name, value in (digest.knee(summary["front"]) or {}).items())
     return "" if summary.get("best_value") is None else f"{summary['best_value']:.6g}"

@@ -68,6 +68,7 @@ def test_runs_are_listed_newest_first(runs, capsys):
     best = json.loads((runs / "first" / "summary.json").read_text())["best_value"]
     assert "not finished" in second
     assert f"{best:.6g}" in first
+    assert f"{best:.6g}" in second
     assert f"{run_folder.recorded(runs / 'first').spent:g} of 14" in first
     (runs / "empty").mkdir(exist_ok=True)
     assert cli.main(["list", str(runs / "empty")]) == 0
