@@ -38,11 +38,14 @@ def front(history: History, space: Space) -> list[Record]:
     return sorted(first, key=lambda record: (-(record.value or 0.0), record.id))
 
 
-def reference_point(space: Space, Y: Tensor) -> Tensor:
+def reference_point(space: Space, Y: Tensor, ordinary: Tensor | None = None) -> Tensor:
     """From where the hypervolume is counted, ``K`` values to be maximised: what the objectives or their limits say, and
-    where they say nothing the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range there."""
+    where they say nothing the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range
+    there, or an ``ordinary`` value, of ``K``, where that is worse."""
     best = Y[is_non_dominated(Y)]
     found = best.amin(0) - MARGIN * ranges(best, Y)
+    if ordinary is not None:
+        found = torch.minimum(found, ordinary)
     given = worst_of_interest(space.objectives, space.limits)
     return torch.tensor([f if g is None else g for f, g in zip(found.tolist(), given, strict=True)], dtype=torch.double)
 

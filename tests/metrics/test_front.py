@@ -95,6 +95,8 @@ def test_a_reference_point_is_found_or_given():
     assert reference_point(limited, Y).tolist() == pytest.approx([-0.3, 0.2])
     alone = reference_point(space(), torch.tensor([[3.0, 0.0]]).double())
     assert alone.tolist() == pytest.approx([2.7, -0.1])
+    far = reference_point(space(given), Y, torch.tensor([-9.0, -0.3]).double())
+    assert far.tolist() == pytest.approx([-2.0, -0.3])
 
 
 def test_a_knee_is_nearest_to_the_best_of_each():

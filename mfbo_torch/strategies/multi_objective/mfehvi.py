@@ -70,9 +70,10 @@ class MFEHVI(Strategy):
 
     The reference point is what the objectives or limits on them say. Where they say nothing it is found anew for each
     decision: the worst value on the front that the chains predict
-    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there. It is noted with
-    the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random augmented Chebyshev
-    scalarisation [Knowles2006parego]_.
+    (:mod:`~mfbo_torch.strategies.multi_objective.predicted_front`), less a tenth of the range there, or where that is
+    worse the value that a quarter of all designs is better than: a front in one point would confine the search to
+    itself. It is noted with the query. Beyond :data:`MOST_OBJECTIVES` objectives each decision maximises one random
+    augmented Chebyshev scalarisation [Knowles2006parego]_.
 
     Args:
         initial_capital: As that of :class:`~mfbo_torch.MFGPUCB`.
@@ -218,7 +219,7 @@ class MFEHVI(Strategy):
     def _goal(self, history: History, snapshots: list[Snapshot]) -> _Goal:
         """The front that the chains predict; the reference point and the best of each objective there."""
         pairs = [(rule.surrogate, *rule.best_model(seen)) for rule, seen in zip(self.rules, snapshots, strict=True)]
-        limits = self.rules[0].within_limits(snapshots[0])
+        to, limits = self.rules[0].surrogate.to, self.rules[0].within_limits(snapshots[0])
 
         def values(U: Tensor) -> Tensor:
             with torch.no_grad():
@@ -226,17 +227,17 @@ class MFEHVI(Strategy):
                     warp.inverse(model.mean_variance(surrogate.to(U))[0][:, -1].to("cpu", torch.double))
                     for surrogate, model, warp in pairs
                 ]
-                Y = torch.stack(self._all(found, lambda k: self._known(k)(U)), -1)
-                if limits is None:
-                    return Y
-                likely = limits.log(self.rules[0].surrogate.to(U)).to("cpu") > math.log(0.5)
-                return torch.where(likely.unsqueeze(-1), Y, Y.amin(0) - 1.0) if likely.any() else Y
+            return torch.stack(self._all(found, lambda k: self._known(k)(U)), -1)
+
+        def likely(U: Tensor) -> Tensor:
+            with torch.no_grad():
+                return torch.ones(len(U)).bool() if limits is None else limits.log(to(U)).to("cpu") > math.log(0.5)
 
         seen = snapshots[0].designs(snapshots[0].done)
-        designs, Y = predicted_front(self.space, seen, values, self.seed)
+        designs, Y, ordinary = predicted_front(self.space, seen, values, likely, self.seed)
         records = [r for r in snapshots[0].at(self.space.target) if r.feasible]
         known = objective_values([history.records[r.id] for r in records], self.space.objectives)
-        reference, least = reference_point(self.space, Y), LEAST_RANGE * ranges(torch.cat([Y, known]))
+        reference, least = reference_point(self.space, Y, ordinary), LEAST_RANGE * ranges(torch.cat([Y, known]))
         return _Goal(reference, torch.maximum(Y.amax(0), reference + least), designs)
 
     def _improving(

@@ -23,12 +23,19 @@ SPREAD, MOST, STEPS = 256, 16, 9
 that it takes."""
 TRADE = 0.05
 """How much of one objective has to be gained for a unit of another one, in units of the front's ranges."""
+ORDINARY = 0.75
+"""The part of all designs that an ordinary value is better than."""
 
 
 def predicted_front(
-    space: Space, observed: Tensor, values: Callable[[Tensor], Tensor], seed: int
-) -> tuple[Tensor, Tensor]:
-    """Designs of the unit cube, ``f x D``, none of which another one dominates by a model, and their values ``f x K``.
+    space: Space,
+    observed: Tensor,
+    values: Callable[[Tensor], Tensor],
+    likely: Callable[[Tensor], Tensor],
+    seed: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Designs of the unit cube, ``f x D``, none of which another one dominates by a model, their values ``f x K``, and
+    the ordinary values ``K`` of the space: a quarter of the designs drawn is better.
 
     Designs that gain less than a twentieth of what they lose, in units of the front's ranges, count as dominated
     [Ikeda2001alpha]_: where an objective is nearly the same for many designs, a model's last digits would put all of
@@ -38,17 +45,29 @@ def predicted_front(
     Args:
         space: Where to look.
         observed: ``n x D`` designs.
-        values: From ``n x D`` designs to ``n x K`` values, to be maximised; those of designs that count for nothing are
-            below all others.
+        values: From ``n x D`` designs to ``n x K`` values, to be maximised.
+        likely: Whether ``n`` designs count; where none of the first ones does, all do.
         seed: Of the sequence.
     """
     if space.candidates:
-        return _best(space.unit_candidates[:4096], values)
-    U, Y = _best(torch.cat([observed, allowed(lambda n: sobol(space.dim, n, seed), SPREAD, space)]), values)
+        drawn = U = space.unit_candidates[:4096]
+    else:
+        drawn = allowed(lambda n: sobol(space.dim, n, seed), SPREAD, space)
+        U = torch.cat([observed, drawn])
+    kept = likely(U)
+    anything = not kept.any()
+    kept |= anything
+    Y, among = values(U), kept[-len(drawn) :]
+    ordinary = Y[-len(drawn) :][among if among.any() else ~among].quantile(ORDINARY, 0)
+    U, Y = _front(U[kept], Y[kept])
+    if space.candidates:
+        return U, Y, ordinary
     some = U[torch.linspace(0, len(U) - 1, min(len(U), MOST)).round().long()]
     lines = space.snap(_varied(some))
-    V, Z = _best(lines[space.allows(lines)], values)
-    return _front(torch.cat([U, V]), torch.cat([Y, Z]))
+    lines = lines[space.allows(lines)]
+    lines = lines[likely(lines) | anything]
+    V, Z = _front(lines, values(lines))
+    return *_front(torch.cat([U, V]), torch.cat([Y, Z])), ordinary
 
 
 def _varied(U: Tensor) -> Tensor:
@@ -58,10 +77,6 @@ def _varied(U: Tensor) -> Tensor:
     for j in range(d):
         V[:, j, :, j] = torch.linspace(0.0, 1.0, STEPS, dtype=U.dtype)
     return V.reshape(n * d * STEPS, d)
-
-
-def _best(U: Tensor, values: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    return _front(U, values(U))
 
 
 def _front(U: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
