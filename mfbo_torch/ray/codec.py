@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
+from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Normal, Quantized
 from ray.tune.search.variant_generator import parse_spec_vars
 
 from mfbo_torch.space import Parameter
@@ -60,8 +60,9 @@ def _coordinate(name: str, domain: Domain) -> Coordinate:
         upper = domain.upper if step and step > 1 else domain.upper - 1
         whole = Parameter(name, domain.lower, upper, log=log, integer=True)
         return Coordinate(whole, float, lambda x: int(_rounded(x, step)))
-    if not isinstance(domain, Float):
-        raise SettingError(name, type(domain).__name__, "a uniform, loguniform, randint, lograndint or choice")
+    if not isinstance(domain, Float) or isinstance(sampler, Normal):
+        kind = "randn" if isinstance(domain, Float) else type(domain).__name__
+        raise SettingError(name, kind, "a uniform, loguniform, randint, lograndint or choice")
     return Coordinate(Parameter(name, domain.lower, domain.upper, log=log), float, lambda x: _rounded(x, step))
 
 

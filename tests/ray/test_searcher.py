@@ -115,6 +115,7 @@ def test_trials_that_fail_or_report_nothing_are_failures():
             {"rate": tune.uniform(0, 1), "epochs": tune.choice([[1], [2]])},
             "^fidelity = 'epochs': must be a parameter",
         ),
+        ({"fidelity": None}, {"rate": tune.randn(0, 1)}, "^rate = 'randn': must be a uniform"),
         ({"fidelity": None}, {"rate": 1.0}, "^param_space = .*: must be with something to search"),
     ],
 )
