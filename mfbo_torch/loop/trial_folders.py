@@ -135,7 +135,7 @@ class Trials:
 
     def completed(self, record: Record, end: Evaluation) -> Evaluation:
         """The end of a training with what it had reported before its worker was lost, in the epoch after that."""
-        trial = self._made.pop(record.id, None)
+        trial = self._made.get(record.id)
         if trial is None or trial.span is None or not trial.span.known or end.curve or end.raised:
             return end
         trial.curve = dict(reports(trial.folder, record.id))
@@ -152,6 +152,7 @@ class Trials:
         """The cost of an attempt: less than the record's if it continues a training or ended at step ``stopped``; all
         that was trained where it repeated what had been trained below."""
         space = self.problem.space
+        self._made.pop(record.id, None)
         if space.measured:
             return seconds
         due, whole = self._due.get(record.id, record.cost - record.sunk), space.costs[record.query.fidelity]

@@ -40,8 +40,8 @@ def front(history: History, space: Space) -> list[Record]:
 
 def reference_point(space: Space, Y: Tensor, ordinary: Tensor | None = None) -> Tensor:
     """From where the hypervolume is counted, ``K`` values to be maximised: what the objectives or their limits say, and
-    where they say nothing the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range
-    there, or an ``ordinary`` value, of ``K``, where that is worse."""
+    where they say nothing the worst value on the front of ``n x K`` values less :data:`MARGIN` of the range there,
+    or an ``ordinary`` value, of ``K``, where that is worse."""
     best = Y[is_non_dominated(Y)]
     found = best.amin(0) - MARGIN * ranges(best, Y)
     if ordinary is not None:
