@@ -1,4 +1,5 @@
-"""Lets one process compute in one thread. What several tests share is in ``helpers``, which is on the import path."""
+"""Lets one process compute in one thread, and Keras by torch. What several tests share is in ``helpers``, which is on the
+import path."""
 
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 if "torch" in sys.modules and "OMP_NUM_THREADS" not in os.environ:  # a plugin was first
     sys.modules["torch"].set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("KERAS_BACKEND", "torch")  # the only one of its three that is installed in any case
 
 
 def pytest_configure() -> None:

@@ -2,7 +2,6 @@
 
 import importlib
 import math
-import os
 import pickle
 
 import numpy as np
@@ -14,7 +13,6 @@ from mfbo_torch.loop.trial_folders import trials
 from mfbo_torch.problems.user.function import FunctionProblem
 from mfbo_torch.strategies import RandomSearch
 
-os.environ.setdefault("KERAS_BACKEND", "torch")
 EPOCHS = 9
 SPACE = Space([Parameter("rate", 1e-3, 0.3, log=True)], epochs=EPOCHS)
 DRAWN = np.random.default_rng(0)
