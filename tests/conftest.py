@@ -1,5 +1,5 @@
-"""Lets one process compute in one thread, and Keras by torch. What several tests share is in ``helpers``, which is on the
-import path."""
+"""Lets one process compute in one thread, and Keras by torch. What several tests share is in ``helpers``, which is on
+the import path."""
 
 import os
 import signal
