@@ -44,8 +44,8 @@ def _cells(out: Path) -> list[str]:
     if "strategies" in settings:
         entries = [settings["problem"], *(settings["problems"] or [])]
         problems = ", ".join(digest.class_name(entry) for entry in entries if entry is not None)
-        state = f"{len(list(out.glob(f'*/*/*/{run_folder.JOURNAL}')))} runs begun"
-        return [problems, f"{len(settings['strategies'])} strategies", "", "", "", "", state]
+        begun = len(list(out.glob(f"*/*/*/{run_folder.JOURNAL}")))
+        return [problems, ", ".join(settings["strategies"]), "", "", "", "", f"runs begun: {begun}"]
     journal = out / run_folder.JOURNAL
     history = run_folder.recorded(out) if journal.exists() else History()
     summary = run_folder.noted(out) if run_folder.finished(out) else {}

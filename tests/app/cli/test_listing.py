@@ -26,7 +26,7 @@ def test_odd_folders_are_a_line_each_and_the_others_are_listed(whole, tmp_path, 
     lines = listed(capsys, tmp_path)
     assert len(lines) == len(ODD) - 1 + 2 + 1  # a config that is a pipe is listed as well
     assert lines["good"].endswith("  finished")
-    assert lines["zcomparison"].endswith("1 runs begun")
+    assert lines["zcomparison"].endswith("runs begun: 1")
     for name, (_, said) in ODD.items():
         assert "  unreadable: " in lines[name], name
         assert said in lines[name]
