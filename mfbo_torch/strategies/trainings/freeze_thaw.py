@@ -46,7 +46,7 @@ class FreezeThaw(Strategy):
         \mathbb{E}\big[(f(x, E) - f^+)^+\big] / c(x)
 
     with the best end :math:`f^+` so far, and what it still costs, :math:`c(x)`, to come to the end :math:`E`. The best
-    one goes on to its next fidelity. None that the capital does not bring to its end does.
+    one goes on to its next fidelity. One that the capital does not bring to its end goes on only where it brings none.
 
     It works in every space with fidelities: their steps are their values where these are numbers, else their costs.
 
@@ -92,6 +92,7 @@ class FreezeThaw(Strategy):
         """The training, one that has paused or a new one, with the largest expected improvement for its cost."""
         seen, space = self.seen(snapshot), self.space
         able = [curve for curve in paused if sum(costs[curve.fidelity + 1 :]) <= left]
+        able = able or [curve for curve in paused if costs[curve.fidelity + 1] <= left]
         ahead = [sum(costs[curve.fidelity + 1 :]) for curve in able]
         U = self._designs(able)
         if not able or (sum(costs) <= left and not used_up(space, snapshot.records, 0)):

@@ -98,6 +98,14 @@ def test_every_capital_that_pays_for_a_training_brings_one_to_its_end(capital):
     assert history.spent <= capital
 
 
+@pytest.mark.parametrize("capital", [97, 99, 161, 172])
+def test_the_rest_of_the_capital_goes_on_with_what_has_paused(capital):
+    history = ended(capital).history
+    rest = history.records[history.select(Status.DONE, SPACE.target)[-1].id + 1 :]
+    assert rest
+    assert sum(r.query.fidelity == 0 for r in rest) <= 1  # an epoch that pays for nothing else
+
+
 def test_no_training_is_begun_twice_where_designs_are_few():
     """Six designs, a bracket of 27."""
     space = Space({"width": ["a", "b", "c"], "layers": {"choices": [1, 2]}}, epochs=27)
