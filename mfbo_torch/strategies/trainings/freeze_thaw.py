@@ -11,9 +11,11 @@ from torch import Tensor
 from mfbo_torch.acquisition.expected_improvement import log_gain
 from mfbo_torch.history import History, Query, Status, payable
 from mfbo_torch.history.learning_curves import LearningCurve, learning_curves, steps
+from mfbo_torch.models.feasibility import Feasibility
 from mfbo_torch.models.learning_curves import LearningCurveGP
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.deduplicate import clear, used_up
+from mfbo_torch.strategies.common.failure_model import Failures
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, refit_size
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
 from mfbo_torch.strategies.snapshot import Snapshot
@@ -47,6 +49,8 @@ class FreezeThaw(Strategy):
 
     with the best end :math:`f^+` so far, and what it still costs, :math:`c(x)`, to come to the end :math:`E`. The best
     one goes on to its next fidelity. One that the capital does not bring to its end goes on only where it brings none.
+    Once one has failed, the improvement is weighed by the probability that a training does not
+    (:class:`~mfbo_torch.models.feasibility.Feasibility`).
 
     It works in every space with fidelities: their steps are their values where these are numbers, else their costs.
 
@@ -58,6 +62,7 @@ class FreezeThaw(Strategy):
         super().__init__(**settings)
         self._state: Memo[Tensor] = Memo()
         self._model: Memo[Seen] = Memo()
+        self._failures = Failures(REFIT_EVERY)
 
     def decide(self, history: History) -> Query:
         snapshot, space = self.snapshot(history), self.space
@@ -102,12 +107,19 @@ class FreezeThaw(Strategy):
         ended = [curve for curve in known if curve.fidelity == space.target] or known
         best, (mean, variance) = seen.ends(self._designs(ended))[0].max(), seen.ends(U)
         gains = log_gain((mean - best) / variance.sqrt()) + 0.5 * variance.log()
+        if (feasibility := self._feasibility(snapshot)) is not None:
+            gains += feasibility.log(U)
         chosen = int((gains - torch.tensor(ahead, dtype=torch.double).log()).argmax())
         if chosen < len(able):
             x, fidelity = able[chosen].x, able[chosen].fidelity + 1
             return Query(x, fidelity, self._noted("forecast", U[chosen : chosen + 1], fidelity, seen))
         u = clear(U[chosen], 0, snapshot, generator)
         return self.query(u, 0, **self._noted("improvement", u.reshape(1, -1), 0, seen))
+
+    def _feasibility(self, snapshot: Snapshot) -> Feasibility | None:
+        """Whether a training passes the last fidelity at which one has failed; ``None`` while none has."""
+        failed = [r.query.fidelity for r in snapshot.records if r.status == Status.FAILED]
+        return self._failures.feasibility(snapshot, max(failed, default=0))
 
     def _noted(self, rule: str, u: Tensor, fidelity: int, seen: Seen) -> dict[str, Any]:
         """What a query notes that the model has decided: the rule, and what it expects at its fidelity."""

@@ -64,7 +64,8 @@ def test_runs_are_listed_newest_first(runs, capsys):
     head, third, second, first = capsys.readouterr().out.splitlines()
     assert head.split()[:4] == ["folder", "problem", "strategy", "seed"]
     assert "third" in third
-    assert "1 strategies" in third
+    assert "walk" in third
+    assert "runs begun: 1" in third
     best = json.loads((runs / "first" / "summary.json").read_text())["best_value"]
     assert "not finished" in second
     assert f"{best:.6g}" in first

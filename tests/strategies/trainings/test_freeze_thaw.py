@@ -172,3 +172,19 @@ def test_stopping_early_does_not_end_worse_than_never_stopping():
     never = [never_stopping(162, seed) for seed in range(20)]
     assert median(stopping) <= median(never)
     assert max(stopping) <= max(never)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_trainings_go_where_they_do_not_fail(seed):
+    """The smaller rates have the better first epoch, and break in the second."""
+
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            if epoch == 2 and parameters["rate"] < 0.5:
+                raise RuntimeError("diverged")
+            trial.report((parameters["rate"] - 0.3) ** 2 + 1 / epoch)
+
+    space = Space([Parameter("rate", 0.0, 1.0)], epochs=9)
+    result = minimize(training, space, capital=36, seed=seed, progress=False)
+    assert result.success
+    assert result.parameters["rate"] >= 0.5
