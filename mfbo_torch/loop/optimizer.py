@@ -12,16 +12,17 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.history.check import check_history
 from mfbo_torch.history.learning_curves import Given, checked_points, cost_at
-from mfbo_torch.history.observation import LARGEST, Observation, judged, parse, parse_finite, parse_several, unusable
+from mfbo_torch.history.observation import LARGEST, Observation, parse, parse_finite, parse_several, unusable
 from mfbo_torch.history.record import Points
 from mfbo_torch.history.storage.journal import Journal, plain
 from mfbo_torch.loop.evaluation import told_reason
-from mfbo_torch.problems.problem_snapshot import check_space
+from mfbo_torch.problems.problem_snapshot import check_space, stored_history
 from mfbo_torch.space import Space
 from mfbo_torch.space.allowed_design import allowed_design
 from mfbo_torch.space.fidelities import Told, level_of
 from mfbo_torch.space.objectives import known_values
 from mfbo_torch.strategies import MFGPUCB
+from mfbo_torch.strategies.bandit.base import ArmStrategy
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.strategies.explanation import Explanation
@@ -79,28 +80,13 @@ class Optimizer:
         self.strategy, self.space = strategy, strategy.space
         self._signed: Callable[[float], float] = getattr(problem, "signed", float)
         self.journal, self._state = journal, GlobalState()
-        self._history = self._stored() if history is None or journal is not None else history
+        self._history = stored_history(self.journal, self.space) if history is None or journal is not None else history
         check_history(self._history, self.space)
         check_space(journal, self.space)
         self._lock = threading.RLock()
         given = callbacks if isinstance(callbacks, Callbacks) else Callbacks(callbacks, self.space, self._signed)
         self.callbacks: Callbacks = given
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
-
-    def _stored(self) -> History:
-        """The history in the journal, its outcomes judged by the present limits."""
-        history, limits = History() if self.journal is None else self.journal.history(), self.space.outcomes
-        try:
-            for record in history.done if limits or any(r.outcomes for r in history) else []:
-                found = judged(record.outcomes, limits)
-                for one in self.space.objectives[:1]:  # another one came first perhaps, or it had the other direction
-                    first = found[one.name]
-                    record = replace(record, value=one.signed(first.value), standard_error=first.standard_error)
-                history = history.updated(replace(record, outcomes=found))
-            return history
-        except KeyError as missing:
-            wanted = f"a history in which {missing.args[0]} was measured"
-            raise SettingError("journal", str(self.journal and self.journal.path), wanted) from None
 
     def __reduce__(self) -> NoReturn:
         path, journal = ("history.sqlite", "a") if self.journal is None else (str(self.journal.path), "its")
@@ -208,15 +194,29 @@ class Optimizer:
             if (reason := found.unusable(self.space.objectives)) is not None and self.space.objectives:
                 return self.fail(id, reason, evaluation_seconds=evaluation_seconds, cost=cost, curve=points)
             found = found.judged(self.space.outcomes)
+            if refusal := self._refusal(record.observed(found)):
+                raise refusal
             return self.observe(id, found, **self._changes(record, evaluation_seconds, cost), curve=points)
 
     def observe(
         self, id: int, observation: Observation, evaluation_seconds: float, cost: float, curve: Points = ()
     ) -> Record:
-        """:meth:`tell` of a parsed observation, its outcomes judged, at a cost that is known."""
+        """:meth:`tell` of a parsed observation, its outcomes judged, at a known cost; what it refuses is a failure."""
         end = {"evaluation_seconds": evaluation_seconds, "cost": cost, "curve": curve}
         with self._lock:
-            return self._end(self._pending(id).observed(observation, **end))
+            pending = self._pending(id)
+            record = pending.observed(observation, **end)
+            refusal = self._refusal(record)
+            return self._end(pending.failed(str(refusal), **end) if refusal else record)
+
+    def _refusal(self, record: Record) -> SettingError | None:
+        """That an arm has a reward out of the bounds which rewards are said to have."""
+        try:
+            if isinstance(self.strategy, ArmStrategy):
+                self.strategy.plays(self._history.updated(record))
+        except SettingError as error:
+            return error
+        return None
 
     def stop(self, id: int, curve: Points, evaluation_seconds: float, cost: float) -> Record:
         """Take in that a training ended before its time: it has a curve and no value."""
@@ -353,8 +353,8 @@ class Optimizer:
         if not objectives:
             return parse(value)
         known = known_values(objectives, self.space.named(x))
-        if isinstance(value, Observation):
-            return replace(value, outcomes={**value.outcomes, **known})
+        if isinstance(value, Observation):  # its outcomes count: they have the objectives' own signs
+            value = value.outcomes
         if isinstance(value, Mapping):
             value = {**value, **known}
         return parse_several(value, objectives).to_maximize(objectives[0].maximize)
@@ -396,5 +396,5 @@ class Optimizer:
             self._history = history
         except BaseException:
             if self.journal is not None:
-                self._history = self._stored()
+                self._history = stored_history(self.journal, self.space)
             raise

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
+from mfbo_torch.history import History
+from mfbo_torch.history.observation import Outcome, judged
 from mfbo_torch.history.storage.journal import Journal, digest_path
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.space.objectives import known_values
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import write_text
 from mfbo_torch.utils.validation import number
@@ -92,13 +95,18 @@ def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
 
 def check_noted(journal: Journal, problem: Problem) -> None:
     """Refuse a journal whose note says that its values have the other sign, or belong to other objectives or other
-    values of the fidelity; one without a note is taken. :func:`check_space` has seen its parameters."""
+    fidelities; one without a note is taken. :func:`check_space` has seen its parameters."""
     before, now = _note_of(journal), json.loads(json.dumps(shown_of(problem), default=str))
     if before.get("named") and now["named"] and before.get("levels", now["levels"]) != now["levels"]:
         names = ", ".join(str(level[0]) for level in before["levels"])
         raise SettingError(
             "journal", str(journal.path), f"a history of this problem; the fidelities of its own are {names}"
         )
+    costs = before.get("costs", now["costs"])
+    if len(costs) != len(now["costs"]) and costs != now["costs"][: len(costs)]:  # a target may be added above
+        listed = ", ".join(map(str, costs))
+        wanted = f"a history of this problem; the costs of its own are {listed}"
+        raise SettingError("journal", str(journal.path), wanted)
     own, new = _objectives(before), _objectives(now)
     if own and new and own != new and 1 in (len(own), len(new)):  # of several each value is kept by its name
         wanted = f"a history of this problem; its own has the objective{'s' * (len(own) > 1)} {', '.join(own)}"
@@ -126,6 +134,27 @@ def check_space(journal: Journal | None, space: Space) -> None:
             own = ", ".join(map(str, choices))
             wanted = f"a history of this problem; the choices of its own {name} begin with {own}, in this order"
             raise SettingError("journal", str(journal.path), wanted)
+
+
+def stored_history(journal: Journal | None, space: Space) -> History:
+    """The history in a journal: its outcomes judged by the present limits, objectives that are known functions as these
+    are now. It is refused where an outcome was not measured, or where it has several objectives and the space one."""
+    history, limits = History() if journal is None else journal.history(), space.outcomes
+    wanted, path = "a history of this problem", str(journal and journal.path)
+    own = next((names for r in history if isinstance(names := r.query.meta.get("observed"), list)), None)
+    if own and not space.objectives:
+        raise SettingError("journal", path, f"{wanted}; its own has the objectives {', '.join(map(str, own))}")
+    try:
+        for record in history.done if limits or any(r.outcomes for r in history) else []:
+            known = known_values(space.objectives, space.named(record.query.x))
+            found = judged({**record.outcomes, **{name: Outcome(value) for name, value in known.items()}}, limits)
+            for one in space.objectives[:1]:  # another one came first perhaps, or it had the other direction
+                first = found[one.name]
+                record = replace(record, value=one.signed(first.value), standard_error=first.standard_error)
+            history = history.updated(replace(record, outcomes=found))
+        return history
+    except KeyError as missing:
+        raise SettingError("journal", path, f"a history in which {missing.args[0]} was measured") from None
 
 
 def _note_of(journal: Journal) -> dict[str, Any]:

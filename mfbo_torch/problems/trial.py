@@ -75,7 +75,7 @@ class Trial:
     def open(self) -> None:
         """Make the folder; a ``SettingError`` where the training that this one goes on from has left none."""
         if self.below is not None and not self.folder.is_dir():
-            wanted = "there, as the training at a lower fidelity left it; an empty one there begins anew, at no cost"
+            wanted = "there, as the training at a lower fidelity left it; with an empty one there it begins anew"
             raise SettingError("trial.folder", str(self.folder), wanted)
         self.folder.mkdir(parents=True, exist_ok=True)
 

@@ -70,9 +70,9 @@ class FunctionProblem(Problem):
         return parse_returned(self._called(*query), self.value, OBJECTIVE, self.space.objectives).plain
 
     def attempt(self, x: Sequence[float], fidelity: int, trial: Trial) -> Observation:
-        """What the objective has reported after its last epoch, else what it returns, or where that is nothing the last
-        value that it has reported. With limits or several objectives what it returns comes first; without ``epochs=``
-        a mapping does too, which says more than a number.
+        """What the objective has reported after its last epoch, else what it returns, or without ``epochs=`` where that
+        is nothing the last value that it has reported. With limits or several objectives what it returns comes first;
+        without ``epochs=`` a mapping does too, which says more than a number.
 
         It is not called where it had reported its last epoch before it was killed.
         """
@@ -80,14 +80,15 @@ class FunctionProblem(Problem):
             returned = self._called(*self.checked(x, fidelity), trial)
             told = isinstance(returned, Mapping | Observation) and not self.space.epochs  # more than a number
             found = returned if told or (last := self._reported(trial)) is None else last
+        if found is None and trial.cut_short is not None:
+            return Observation(math.nan)  # nobody asks for it: it was stopped
+        if found is None and self.space.epochs and (trial.curve or fidelity < self.space.target):
+            missed = f"not called in epoch {trial.span.end:g}" if trial.curve and trial.span else "called in no epoch"
+            raise SettingError(OBJECTIVE, None, f"a number, where trial.report(value) was {missed} of trial.epochs()")
         if found is None and trial.curve:
             found = trial.curve[max(trial.curve)]
-        elif found is None and trial.cut_short is not None:
-            return Observation(math.nan)  # nobody asks for it: it was stopped
         elif found is None and self.space.continues and fidelity < self.space.target:
             wanted = f"a number at every fidelity, also at {self.space.fidelity_name(fidelity)}: decisions need it"
-            unreported = "a number, where trial.report(value) was called in no epoch of trial.epochs()"
-            wanted = unreported if self.space.epochs else wanted
             raise SettingError(OBJECTIVE, None, wanted)
         return parse_returned(found, self.value, OBJECTIVE, self.space.objectives).to_maximize(self.maximize)
 

@@ -102,11 +102,11 @@ class MFEHVI(Strategy):
         self.initial_capital, self.refit_every, self.device, self.dtype = (getattr(rule, name) for name in self._shared)
         self._rules: list[HedgedMFGPUCB] = []
         self._scalar: HedgedMFGPUCB | None = None
-        self._views = Views()
+        self._views, self._first_views = Views(), Views()
 
     def bind(self, space: Space, capital: float | None = None) -> Self:
         bound = super().bind(space, capital)
-        bound._rules, bound._scalar, bound._views = [], None, Views()
+        bound._rules, bound._scalar, bound._views, bound._first_views = [], None, Views(), Views()
         return bound
 
     def _check_limits(self) -> None:
@@ -180,7 +180,9 @@ class MFEHVI(Strategy):
         if due is None and first.target_only.modelled(snapshot):
             return self._proposed(history, snapshots, snapshot.generator(self.seed))
         turn = 0 if due is None else snapshot.initial.count(due) % len(snapshots)
-        return self.rules[turn].next_query(snapshots[turn])  # the best designs below, by one objective after another
+        rule, limits = self.rules[turn], frozenset(limit.name for limit in self.space.limits)
+        view = self._first_views(history, self.space, limits)[self.observed[turn]]  # limits on objectives count too
+        return rule.next_query(rule.snapshot(view))  # the best designs below, by one objective after another
 
     def _proposed(self, history: History, snapshots: list[Snapshot], generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is."""
