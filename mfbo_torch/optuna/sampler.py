@@ -114,7 +114,7 @@ class Sampler(BaseSampler):
         if not any(map(is_own, trials)) and self.fidelity not in (None, *common):  # unknown before the first trial
             return {}
         free = {name: distribution for name, distribution in common.items() if not distribution.single()}
-        return free | distributions_of(trials, conditions_of(trials, free))
+        return free | distributions_of(trials, conditions_of(trials, free, self.fidelity))
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -125,7 +125,7 @@ class Sampler(BaseSampler):
             return {}
         trials = _ended(study)
         always = {name for name in searched if all(name in trial.params for trial in trials)}
-        conditions = conditions_of(trials, [name for name in searched if name in always])
+        conditions = conditions_of(trials, [name for name in searched if name in always], self.fidelity)
         searched = {name: d for name, d in searched.items() if name in always or name in conditions}
         codec = StudyCodec(searched, self.fidelity, self.costs, conditions)
         with _ONE_AT_A_TIME, self._state.restored():

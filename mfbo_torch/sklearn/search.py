@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -279,6 +280,9 @@ class MultiFidelitySearchCV(BaseSearchCV):
             decisions += 1
         if self._failure is not None and not self._evaluated:
             raise self._failure
+        if scores and (most := max(m for _, m in scores)) < space.target:
+            level, all_ = self.n_resources_[most], self.n_resources_[-1]
+            warnings.warn(f"no candidate had all {all_} {self._kept.name}: the best is one with {level}", stacklevel=2)
         self.history_ = optimizer.history
         self._formatted = {}, ()
 

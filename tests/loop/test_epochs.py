@@ -252,6 +252,16 @@ def test_a_step_that_is_no_epoch_is_refused():
         minimize(training, SPACE, 40)
 
 
+def test_a_value_that_was_not_reported_is_not_made_up():
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            if epoch < trial.span.end:
+                trial.report(loss(parameters["rate"], epoch))
+
+    with pytest.raises(Hopeless, match=r"trial\.report\(value\) was"):
+        minimize(training, SPACE, 40)
+
+
 def test_a_training_that_neither_reports_nor_returns_is_told_what_to_call():
     def silent(parameters, trial):
         for _ in trial.epochs():

@@ -305,6 +305,46 @@ def test_a_run_goes_on_with_an_objective_less(tmp_path):
         assert run(capital=34, journal=journal).success
 
 
+def test_a_known_objective_is_that_of_now(tmp_path):
+    def loss(parameters, fidelity):
+        return {"loss": both(parameters, fidelity)["loss"]}
+
+    for shift in (0.0, 5.0):
+        known = {"loss": None, "size": lambda p, shift=shift: shift + p["b"]}
+        with Journal(tmp_path / "a.sqlite") as journal:
+            settings = {"capital": 12 + shift, "strategy": "RandomSearch", "progress": False}
+            result = minimize(loss, SPACE, objectives=known, journal=journal, **settings)
+        space = result.problem.space
+        assert all(r.outcomes["size"].value == shift + space.named(r.query.x)["b"] for r in result.history.done)
+
+
+def test_one_objective_does_not_go_on_with_several(tmp_path):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        assert "predicted" in run(journal=journal).history.records[-1].query.meta
+    path.with_suffix(".sqlite.digest.json").unlink(missing_ok=True)
+    for other in tmp_path.glob("*.json"):
+        other.unlink()
+    with Journal(path) as journal, pytest.raises(SettingError, match="its own has the objectives loss, latency"):
+        Optimizer(MFGPUCB(space=SPACE), journal)
+
+
+def test_an_observation_has_the_signs_of_its_outcomes():
+    space = Space(SPACE.parameters, SPACE.costs, objectives=objectives_of(NAMES))
+    optimizer = Optimizer(RandomSearch(space=space))
+    (record,) = optimizer.ask()
+    told = optimizer.tell(record.id, Observation(9.0, outcomes={"loss": 0.7, "latency": 0.2}))
+    assert told.value == -0.7
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_limit_on_an_objective_counts_from_the_first_design_on(known):
+    space = Space(SPACE.parameters, [1, 5], limits={"k": "<= 0.5"})
+    given = {"loss": None, "k": lambda p: 1 - p["a"]} if known else ["loss", "k"]
+    result = minimize(lambda p, fidelity: {"loss": p["a"], "k": 1 - p["a"]}, space, 12, objectives=given)
+    assert len(result.front) == 1
+
+
 def test_a_known_objective_that_breaks_at_a_design_is_named():
     def log(parameters):
         return math.log(parameters["a"])  # breaks at 0 alone

@@ -189,6 +189,16 @@ def test_conditional_parameters_are_searched_jointly():
     assert study.best_value < 1e-3
 
 
+def test_what_is_there_at_some_fidelities_only_is_drawn_independently():
+    def objective(trial):
+        x, epochs = trial.suggest_float("x", 0, 1), trial.suggest_int("epochs", 1, 27)
+        return (x - 0.3) ** 2 + (trial.suggest_float("decay", 0, 1) if epochs >= 9 else 1)
+
+    study = optuna.create_study(sampler=Sampler("epochs"))
+    study.optimize(objective, n_trials=16)
+    assert {*study.sampler.infer_relative_search_space(study, study.trials[-1])} == {"x", "epochs"}
+
+
 def test_what_no_condition_explains_is_drawn_independently():
     ranges = {"n": IntDistribution(1, 3), "x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
     wide = {**ranges, "y": FloatDistribution(0, 2)}

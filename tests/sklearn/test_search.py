@@ -158,6 +158,11 @@ def test_failures_of_all():
         search(Classifier(fail="fit"), A, error_score="raise").fit(X, Y)
 
 
+def test_a_time_limit_that_leaves_no_candidate_with_all_of_the_resource_is_told():
+    with pytest.warns(UserWarning, match="no candidate had all"):
+        search(time_limit=1e-9)
+
+
 def test_every_candidate_once():
     """Of a few, none is fitted twice, and nothing is spent once all have been tried with everything."""
     found = search(Classifier(), {"a": [0, 1, 2]}, resource="rounds", max_resources=3, budget=50).fit(X, Y)

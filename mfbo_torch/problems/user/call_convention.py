@@ -130,7 +130,8 @@ class _Reading:
     def _wrong(self, missing: list[str], strange: list[str]) -> SettingError:
         name = getattr(self.function, "__name__", type(self.function).__name__)
         text = f"{name}({', '.join(self.given.parameters)})"
-        forms = f"f({', '.join((*self.parameters, self.own))}) or f({MAPPING}, {self.own})"
+        named = "" if self.own in self.parameters else f"f({', '.join((*self.parameters, self.own))}) or "
+        forms = f"{named}f({MAPPING}, {self.own})"
         spare = [p.name for p in self.arguments if p.name not in self.known]
         close = [(name, get_close_matches(name, missing or self.known, 1, 0.5)) for name in spare]
         meant = "".join(f"; did you mean {found[0]} by {name}?" for name, found in close if found)

@@ -9,9 +9,9 @@ from refusals import refused
 from strategy_table import step
 
 from benchmarks.quality.bandit import plain
-from mfbo_torch import minimize
+from mfbo_torch import Optimizer, maximize, minimize
 from mfbo_torch.confidence.concentration import Tail
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, Status
 from mfbo_torch.problems import MultiFidelityBandit
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import MFUCB, UCB, SuccessiveElimination
@@ -249,3 +249,15 @@ def test_the_arm_of_the_least_loss_is_found():
     arms = Space(SPACE.parameters, (1.0,))
     found = minimize(lambda arm: 0.2 + 0.15 * abs(arm - 3), arms, 60, strategy=UCB(rewards="bounded"))
     assert found.parameters == {"arm": 3}
+
+
+def test_a_reward_out_of_bounds_is_refused_and_no_run_ends_of_it():
+    optimizer = Optimizer(MFUCB(rewards="bounded", space=SPACE))
+    (record,) = optimizer.ask()
+    refused("value = 2.0: must be between 0 and 1", lambda: optimizer.tell(record.id, 2.0))
+    assert optimizer.tell(record.id, 0.5).value == 0.5
+    rewards = iter([0.5, 1.5])
+    settings = {"strategy": MFUCB(rewards="bounded"), "progress": False}
+    result = maximize(lambda arm, fidelity: next(rewards, 0.4), SPACE, 60, **settings)
+    (failed,) = result.history.select(Status.FAILED)
+    assert "must be between 0 and 1" in failed.reason
