@@ -160,7 +160,7 @@ def test_failures_of_all():
 
 def test_a_time_limit_that_leaves_no_candidate_with_all_of_the_resource_is_told():
     with pytest.warns(UserWarning, match="no candidate had all"):
-        search(time_limit=1e-9)
+        search(time_limit=1e-9, budget=20).fit(X, Y)
 
 
 def test_every_candidate_once():
