@@ -58,10 +58,16 @@ def noted(out: Path) -> dict[str, Any]:
     path = out / SUMMARY
     if not path.exists():
         return {}
-    found = read_mapping(path, "summary")
+    again = "the run that is continued writes it anew"
+    try:
+        found = read_mapping(path, "summary")
+    except SettingError as error:
+        if "YAML" not in error.allowed:
+            raise
+        raise SettingError("summary", str(path), f"a JSON file of what a run has found; {again}") from error
     for name, kind in _NOTED.items():
         if name not in found:
-            raise SettingError("summary", str(path), f"one with {name}; the run that is continued writes it anew")
+            raise SettingError("summary", str(path), f"one with {name}; {again}")
         found[name] = read(f"summary.{name}", found[name], kind)
     if found["recommended"] is not None:
         read("summary.recommended.parameters", found["recommended"].get("parameters"), dict)

@@ -60,7 +60,12 @@ def instead(name, kind):
 
 
 ODD = {
-    "summary-list": (lambda out: (out / "summary.json").write_text("[1]"), "a YAML file of settings"),
+    "summary-cut": (lambda out: (out / "summary.json").write_text("[1"), "a JSON file of what a run has found"),
+    "journal-gone": (lambda out: (out / "history.sqlite").unlink(), "must be an existing journal"),
+    "summary-list": (
+        lambda out: (out / "summary.json").write_text("[1]"),
+        "a JSON file of what a run has found; the run that is continued",
+    ),
     "best-text": (summary(best_value="high"), "summary.best_value = 'high': must be a number"),
     "best-missing": (summary(best_value="left out"), "must be one with best_value"),
     "parameters-list": (summary(best_parameters=[1]), "summary.best_parameters = [1]: must be a mapping"),

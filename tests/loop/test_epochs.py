@@ -252,6 +252,14 @@ def test_a_step_that_is_no_epoch_is_refused():
         minimize(training, SPACE, 40)
 
 
+def test_an_objective_without_a_trial_is_named():
+    def nothing(parameters, fidelity=0):
+        return 0.0
+
+    with pytest.raises(SettingError, match="objective = 'nothing': must be a function with an argument trial"):
+        minimize(nothing, SPACE, 40)
+
+
 def test_a_value_that_was_not_reported_is_not_made_up():
     def training(parameters, trial):
         for epoch in trial.epochs():

@@ -46,9 +46,9 @@ def _cells(out: Path) -> list[str]:
         problems = ", ".join(digest.class_name(entry) for entry in entries if entry is not None)
         begun = len(list(out.glob(f"*/*/*/{run_folder.JOURNAL}")))
         return [problems, ", ".join(settings["strategies"]), "", "", "", "", f"runs begun: {begun}"]
-    journal = out / run_folder.JOURNAL
-    history = run_folder.recorded(out) if journal.exists() else History()
-    summary = run_folder.noted(out) if run_folder.finished(out) else {}
+    journal, finished = out / run_folder.JOURNAL, run_folder.finished(out)
+    history = run_folder.recorded(out) if finished or journal.exists() else History()
+    summary = run_folder.noted(out) if finished else {}
     return [
         *(digest.class_name(settings["problem"]), digest.class_name(settings["strategy"]), str(settings["seed"])),
         _best(summary or _so_far(journal, history, settings)),

@@ -169,7 +169,8 @@ class Journal:
         # The file header of SQLite keeps user_version at byte 60 and application_id at byte 68.
         ours = len(header) == 100 and struct.unpack(">I", header[68:72])[0] == APPLICATION_ID
         if not header.startswith(b"SQLite format 3\0") or not ours:
-            raise JournalError(self.path, "a journal of mfbo_torch" if header else "an existing journal")
+            there = "; this file is empty" if self.path.exists() else ""
+            raise JournalError(self.path, "a journal of mfbo_torch" if header else f"an existing journal{there}")
         version: int = struct.unpack(">I", header[60:64])[0]
         if version != SCHEMA_VERSION:
             raise JournalError(self.path, f"a journal of schema {SCHEMA_VERSION}; this one has schema {version}")

@@ -87,7 +87,10 @@ class Placement:
         A fidelity has what is said for it, and the rest from what is said for all; so with each option of ``sbatch``.
         """
         given: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {"kind": setting}
-        kind: Any = one_of("executor", given.get("kind"), KINDS)
+        if "kind" not in given:
+            wanted = f"a mapping with kind, one of {', '.join(KINDS)}"
+            raise SettingError("executor", dict(given), wanted)
+        kind: Any = one_of("executor", given["kind"], KINDS)
         common = _resources(kind, {k: v for k, v in given.items() if k not in ("kind", "fidelities")}, Resources())
         each = given.get("fidelities") or {}
         if not isinstance(each, Mapping):

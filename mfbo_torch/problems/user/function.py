@@ -46,7 +46,8 @@ class FunctionProblem(Problem):
                 check_known(space.objectives, space.named(space.from_unit(middle)[0].tolist()))
         self.takes_trial = self._takes_trial()
         if space.epochs and space.continues and not self.takes_trial:
-            raise SettingError("objective", self.name, "a function with an argument trial, training(parameters, trial)")
+            called = getattr(self._function(), "__name__", self.name)
+            raise SettingError("objective", called, "a function with an argument trial, training(parameters, trial)")
         if space.continues and not self.takes_trial:
             wanted = "false, or the objective must take a trial, or the command {folder}, to keep what it goes on from"
             raise SettingError("continues", True, wanted)

@@ -296,7 +296,7 @@ def test_a_file_that_cannot_serve_is_refused_and_left_alone(tmp_path, make):
 def test_an_empty_file_left_by_a_crash_is_used(tmp_path):
     path = tmp_path / "a.sqlite"
     path.touch()
-    refused("an existing journal", Journal, path, read_only=True)
+    refused("an existing journal; this file is empty", Journal, path, read_only=True)
     with Journal(path) as journal:
         fill(journal)
     header = path.read_bytes()[:100]

@@ -171,3 +171,7 @@ def test_a_part_of_a_gpu_is_refused(kind):
 
 def test_a_fidelity_of_many_digits_is_refused():
     refused("executor.fidelities", submitit_jobs.Placement.read, {"kind": "ray", "fidelities": {"9" * 5000: {}}})
+
+
+def test_a_mapping_without_a_kind_is_told_of_it():
+    refused("a mapping with kind, one of processes", submitit_jobs.Placement.read, {"kid": "dask"})
