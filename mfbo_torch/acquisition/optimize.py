@@ -23,6 +23,7 @@ from torch import Tensor
 from mfbo_torch.acquisition import lbfgsb
 from mfbo_torch.acquisition.fused import Fused, fused
 from mfbo_torch.ops.prepared import Array
+from mfbo_torch.utils.errors import SettingError
 
 SIGNATURE = inspect.signature(botorch.optim.optimize_acqf)
 ARGUMENTS = {
@@ -89,6 +90,8 @@ def _fused_form(given: dict[str, Any]) -> Fused | None:
         return None
     if bounds.dim() != 2 or len(bounds) != 2 or bounds.dtype is not torch.double or not bounds.isfinite().all():
         return None
+    if (bounds[0] > bounds[1]).any():
+        raise SettingError("bounds", bounds.tolist(), "the lower ones, then the upper ones")
     if starts is None and "raw_samples" not in given:
         return None
     if starts is not None:

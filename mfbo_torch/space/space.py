@@ -220,7 +220,9 @@ class Space:
         return torch.where(self._log, self.bounds.clamp_min(LEAST_LOG).log(), self.bounds)
 
     def to_unit(self, X: Tensor) -> Tensor:
-        """Map ``... x d`` points from the user's units to the unit cube, ``... x D``."""
+        """Map ``... x d`` points from the user's units to the unit cube, ``... x D``; others are a ``SettingError``."""
+        if X.shape[-1:] != (self.dim,):
+            raise SettingError("X", tuple(X.shape), f"n x {self.dim}, a column for each parameter")
         return self._shares(X) if self._encoding is None else self._encoding.columns(self._shares(self._filled(X)))
 
     def _shares(self, X: Tensor) -> Tensor:

@@ -130,3 +130,10 @@ def test_signature_and_errors_are_botorchs():
 def test_every_strategy_goes_through_it():
     strategies = (Path(mfbo_torch.__file__).parent / "strategies").rglob("*.py")
     assert not [path.name for path in strategies if "from botorch.optim import optimize_acqf\n" in path.read_text()]
+
+
+def test_reversed_bounds_are_refused():
+    model = CachedGP(SingleTaskGP(torch.rand(5, 1).double(), torch.rand(5, 1).double()))
+    turned = torch.tensor([[1.0], [0.0]]).double()
+    with pytest.raises(ValueError, match=r"[Bb]ounds"):
+        optimize_acqf(UpperConfidenceBound(model, 4.0), turned, 1, 2, raw_samples=8)

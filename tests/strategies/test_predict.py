@@ -4,6 +4,7 @@ from functools import cache
 
 import pytest
 import torch
+from refusals import refused
 from strategy_table import PLAIN_ROWS, SPACE, Row, box, each, step, toy
 
 from mfbo_torch.history import History, Query
@@ -97,3 +98,9 @@ def test_equal_values_are_predicted_as_such(count):
         mean, deviation = strategy.bind(SPACE).predict(found, torch.tensor([[5.0, 50.0]], dtype=torch.double))
         assert mean[0, 1] == pytest.approx(7.0)
         assert deviation[0, 1] > 0
+
+
+def test_designs_of_another_width_are_refused():
+    strategy = MFGPUCB(space=SPACE)
+    wide = torch.rand(2, SPACE.dim + 1, dtype=torch.double)
+    refused(f"n x {SPACE.dim}, a column for each parameter", strategy.predict, history(), wide)

@@ -15,6 +15,7 @@ from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.multi_fidelity.residual import averaged
 from mfbo_torch.ops.evidence import log_evidence
 from mfbo_torch.ops.kernels import describe
+from mfbo_torch.utils.errors import SettingError
 
 NEGLIGIBLE_VARIANCE = 1e-10
 """Variance of the fidelity below up to which it counts as known, in the unit of the fidelity above squared."""
@@ -234,7 +235,10 @@ class CoKrigingGP(FidelityModel):
         return self.chain.train_X
 
     def _forget(self, moved: bool = False) -> None:
-        """Nothing: all is made of the chain, once."""
+        """Nothing: all is made of the chain, once. So another state or another place needs another model."""
+        if moved:
+            wanted = "made anew of its chain, once that has moved or has its state, as in CoKrigingGP(chain)"
+            raise SettingError("model", type(self).__name__, wanted)
 
     def _free(self) -> None:
         """Nothing: the joint posterior is conditioned instead."""

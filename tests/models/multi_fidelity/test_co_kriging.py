@@ -200,3 +200,11 @@ def test_the_target_as_a_model_of_designs():
     mean, variance = model.mean_variance(at.squeeze(-2))
     assert torch.allclose(posterior.mean.flatten(), mean[:, -1] / 2)
     assert torch.allclose(posterior.variance.flatten(), variance[:, -1] / 4)
+
+
+def test_another_state_or_place_needs_another_model():
+    X, Y = dense.data(COUNTS)
+    model = CoKrigingGP(PerFidelityGP(X, Y, 3))
+    refused("made anew of its chain", model.load_state_dict, model.state_dict())
+    refused("made anew of its chain", model.float)
+    assert model.to(X) is model
