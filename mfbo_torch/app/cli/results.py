@@ -251,4 +251,9 @@ def repair(journal: str, new: str | None) -> int:
     beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))]
     old = " ".join(shlex.quote(str(file)) for file in beside if file.exists())
     say(f"{path} is as it was. To go on: rm {old} && mv {shlex.quote(str(saved))} {shlex.quote(str(path))}")
+    if (config := path.with_name(run_folder.CONFIG)).exists():
+        try:
+            run_folder.settings_of(path.parent)
+        except SettingError as error:
+            say(f"A run goes on with its settings only, and these are damaged too; put {config} back first: {error}")
     return 0

@@ -71,3 +71,11 @@ def test_nothing_but_the_new_journal_is_left(tmp_path):
     (tmp_path / "new").mkdir()
     assert salvage(tmp_path / "a.sqlite", tmp_path / "new" / "b.sqlite") == 5
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["b.sqlite"]
+
+
+def test_damaged_settings_beside_it_are_told(tmp_path, capsys):
+    with Journal(tmp_path / "history.sqlite") as journal:
+        fill(journal)
+    (tmp_path / "config.yaml").write_text("[1")
+    assert cli.main(["repair", str(tmp_path)]) == 0
+    assert f"put {tmp_path / 'config.yaml'} back first" in " ".join(capsys.readouterr().out.split())
