@@ -103,7 +103,8 @@ def check_noted(journal: Journal, problem: Problem) -> None:
             "journal", str(journal.path), f"a history of this problem; the fidelities of its own are {names}"
         )
     costs = before.get("costs", now["costs"])
-    if len(costs) != len(now["costs"]) and costs != now["costs"][: len(costs)]:  # a target may be added above
+    others = isinstance(costs, list) and costs != now["costs"][: len(costs)]  # a target may be added above
+    if others and len(costs) != len(now["costs"]):
         listed = ", ".join(map(str, costs))
         wanted = f"a history of this problem; the costs of its own are {listed}"
         raise SettingError("journal", str(journal.path), wanted)
