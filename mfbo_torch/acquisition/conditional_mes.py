@@ -10,7 +10,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError, Unsu
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from mfbo_torch.acquisition.max_values import gumbel, thompson
+from mfbo_torch.acquisition.max_values import LEAST, gumbel, thompson
 from mfbo_torch.acquisition.truncated_entropy import log_noisy_information, log_truncated_information
 from mfbo_torch.models.indirect.deconditional import DeconditionalGP
 from mfbo_torch.utils.validation import one_of, whole
@@ -69,6 +69,7 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
                 f"candidate_set of shape {tuple(candidate_set.shape)}: must be n x d, n from 1 on"
             )
         self.form, self.cost, self.noise, self.log = one_of("form", form, FORMS), cost, noise, log
+        self.least_variance = LEAST * model.covar_module(candidate_set, diag=True).max().item()
         self.register_buffer("max_values", SAMPLERS[sampler](model, candidate_set, num_max_value_samples))
         self.set_X_pending(X_pending)
 
@@ -82,7 +83,7 @@ class ConditionalMaxValueEntropy(AcquisitionFunction):
         """Information per cost in nats, or its logarithm, at ``b x 1 x p`` queries, shape ``b``."""
         A = X.squeeze(-2)
         mean, variance = self._hallucinated.mean_variance(A)
-        variance = variance.clamp_min(1e-30)
+        variance = variance.clamp_min(self.least_variance)
         gamma = (self.max_values.unsqueeze(-1) - mean) / variance.sqrt()
         if self.form == "truncated":
             logs = log_truncated_information(gamma)

@@ -34,8 +34,8 @@ from mfbo_torch.ops.prepared import Array
 Head: TypeAlias = Callable[[Array, Array], tuple[Array, Callable[[], tuple[Array | float, Array]]]]
 """From means and variances, ``b`` or ``M x b``, to values ``b`` and a function that gives the derivatives in both."""
 
-FLOOR = 1e-30
-"""Smallest variance in the bounds here: a square root of zero has no slope."""
+FLOOR = torch.finfo(torch.double).tiny
+"""Smallest variance in the bounds here, whatever the unit of the values: a square root of zero has no slope."""
 LEAST_VARIANCE = 1e-12
 """Smallest variance in BoTorch's analytic acquisitions."""
 SERIES_BELOW = -30.0
@@ -91,6 +91,11 @@ class _Value(torch.autograd.Function):
         if torch.is_grad_enabled():  # only where a second derivative may follow
             return Once.apply("an acquisition", gradient, X, grad), None
         return gradient, None
+
+
+def deviation(variance: Tensor) -> Tensor:
+    """The square root of variances, which has a slope everywhere: none where they are 0."""
+    return variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
 
 
 class LastOutputs:

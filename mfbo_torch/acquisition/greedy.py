@@ -8,7 +8,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from mfbo_torch.acquisition.fused import FLOOR
+from mfbo_torch.acquisition.fused import deviation
 from mfbo_torch.acquisition.hallucinated_ucb import HallucinatedUpperConfidenceBound
 from mfbo_torch.models.input_checks import check_points
 from mfbo_torch.ops import greedy as operation
@@ -74,12 +74,13 @@ def greedy_hallucinated_ucb(
 def _by_covariance(acquisition: HallucinatedUpperConfidenceBound, choices: Tensor, q: int) -> Selection:
     """Picks of a model without a factor, from the covariance of all choices, which each updates by rank one."""
     mean, covariance, noise = acquisition.model.hallucinate(acquisition.X_pending).joint(choices)
+    least = torch.finfo(mean.dtype).eps ** 2 * covariance.diagonal().amax()
     picks: list[int] = []
     for _ in range(q):
-        variance = covariance.diagonal().clamp_min(FLOOR)
-        pick = operation.first_equal(choices, int((mean + math.sqrt(acquisition.beta) * variance.sqrt()).argmax()))
+        variance = covariance.diagonal().clamp_min(least)
+        pick = operation.first_equal(choices, int((mean + math.sqrt(acquisition.beta) * deviation(variance)).argmax()))
         picks.append(pick)
-        gained = covariance[pick] / (variance[pick] + noise[pick]).sqrt()
+        gained = covariance[pick] / deviation(variance[pick] + noise[pick])
         covariance = torch.addr(covariance, gained, gained, alpha=-1.0)
     return Selection(torch.tensor(picks, device=choices.device), q * len(choices))
 

@@ -13,7 +13,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, bound
+from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, bound, deviation
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.posterior import mean_variance
@@ -100,11 +100,11 @@ class HallucinatedUpperConfidenceBound(AcquisitionFunction):
             raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: {wanted}")
         cache = self.cache
         if cache is not None and X.shape[-2] == 1:
-            mean, variance = mean_variance(cache, self.model.cache_points(X), floor=FLOOR)
+            mean, variance = mean_variance(cache, self.model.cache_points(X), floor=torch.finfo(X.dtype).tiny)
         else:
             mean, clean, noise = self._hallucinated.joint(X)
             variance = _in_turn(clean, noise)
-        return (self.weight * mean + self.offset + self._width * variance.clamp_min(FLOOR).sqrt()).sum(-1)
+        return (self.weight * mean + self.offset + self._width * deviation(variance)).sum(-1)
 
 
 def _in_turn(covariance: Tensor, noise: Tensor) -> Tensor:

@@ -18,6 +18,8 @@ from mfbo_torch.ops.low_rank import pivoted_cholesky
 
 LEFT_OUT = 1e-10
 """Largest variance of ``f`` that draws leave to independent numbers, as a share of its prior variance."""
+LEAST = 1e-30
+"""Smallest variance that a draw or a query is taken to have, as such a share: it is divided by."""
 MAX_RANK = 1000
 """Largest number of columns of a draw's covariance."""
 
@@ -53,7 +55,8 @@ def gumbel(model: DeconditionalGP, X: Tensor, num_samples: int) -> Tensor:
     [Wang2017mes]_ (Section 3.1)."""
     with torch.no_grad():
         mean, variance = model.latent_mean_variance(X)
-        deviation = variance.clamp_min(1e-30).sqrt()
+        least = LEAST * model.covar_module(X, diag=True).max()
+        deviation = variance.clamp_min(least).sqrt()
         levels = mean.new_tensor([0.25, 0.5, 0.75]).log()
         low = (mean - 5 * deviation).amax().expand(3)
         high = (mean + (5 + math.sqrt(2 * math.log(len(X) + 1))) * deviation).amax().expand(3)

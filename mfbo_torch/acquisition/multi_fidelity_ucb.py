@@ -20,7 +20,7 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, affine, bound, least_bound
+from mfbo_torch.acquisition.fused import FLOOR, Fused, LastOutputs, affine, bound, deviation, least_bound
 from mfbo_torch.models.multi_fidelity.fidelity_column import target_of, with_fidelities
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number
@@ -91,7 +91,7 @@ class MultiFidelityUpperConfidenceBound(AcquisitionFunction):
     def bounds(self, X: Tensor) -> Tensor:
         """The upper bound each fidelity gives, ``... x q x M`` at ``... x q x d`` designs."""
         mean, variance = self._hallucinated.mean_variance(X)
-        bounds = mean + math.sqrt(self.beta) * variance.clamp_min(FLOOR).sqrt()
+        bounds = mean + math.sqrt(self.beta) * deviation(variance)
         return bounds if self.zeta is None else bounds + bounds.new_tensor(self.zeta)
 
     def fused(self) -> Fused | None:
@@ -192,7 +192,7 @@ def explained_variance(model: Model, x: Tensor, X_pending: Tensor | None = None,
     with torch.no_grad():
         _, variance = narrowed.mean_variance(x)
         found = narrowed.slopes_at(x).square() * variance[0]
-        return found if noise is None else found * variance[0] / (variance[0] + noise).clamp_min(FLOOR)
+        return found if noise is None else found * variance[0] / deviation(variance[0] + noise).square()
 
 
 class StandardizedBound(AcquisitionFunction):

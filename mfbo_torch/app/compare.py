@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, as_completed
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -25,8 +26,11 @@ from mfbo_torch.app.schema import COMPARE, LONGEST, read_mapping
 from mfbo_torch.app.setting_types import read_all
 from mfbo_torch.history import History
 from mfbo_torch.history.check import check_history
+from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop import executors
 from mfbo_torch.loop.executors import Workers
+from mfbo_torch.loop.executors.workers import Attempt, WorkerLost
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.run_options import check_capital
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
@@ -37,8 +41,8 @@ from mfbo_torch.utils.files import opened, replacing, write_text
 from mfbo_torch.utils.validation import describe
 
 MOST_RUNS = 100_000
-TABLE, PICTURE, RECOMMENDED = "regret.csv", "regret.png", "recommended.json"
-"""Files of a comparison; the last one is in the folder of each of its runs where queries are averages."""
+TABLE, PICTURE, RECOMMENDED, LOCK = "regret.csv", "regret.png", "recommended.json", ".compare.lock"
+"""Files of a comparison; the third is in the folder of each of its runs where queries are averages."""
 
 
 class Job(NamedTuple):
@@ -62,6 +66,7 @@ class Comparison(NamedTuple):
     curves: Curves
     total: int
     """The number of runs, begun or not."""
+    finished: int
     errors: tuple[str, ...] = ()
 
 
@@ -130,27 +135,69 @@ def compare(settings: Mapping[str, Any]) -> Comparison:
     kind, workers, scheduler = settings["executor"], settings["workers"], settings["scheduler"]
     out = Path(settings["out"]).absolute()  # an objective may go elsewhere
     pool = executors.start(kind, workers, scheduler, folder=out / JOBS)
-    if (out / CONFIG).exists() and not compares(out):
-        raise SettingError("out", str(out), "a new folder or one of this comparison; it holds a single run")
+    _check_out(settings, out)
     problems, jobs = plan({**settings, "out": str(out)})
-    write_settings(settings, out)
+    with _alone(out):
+        write_settings(settings, out)
+        return _compared(settings, problems, jobs, pool, out)
+
+
+def _check_out(settings: Mapping[str, Any], out: Path) -> None:
+    """Refuse a folder of a single run, or of other problems: their runs would be left out of its table."""
+    if not (out / CONFIG).exists():
+        return
+    if not compares(out):
+        raise SettingError("out", str(out), "a new folder or one of this comparison; it holds a single run")
+    given, stored = (_problems(of) for of in (settings, read_mapping(out / CONFIG, "out")))
+    if lost := [name for name in stored if name not in given]:
+        raise SettingError("out", str(out), f"a new folder or one of this comparison; it compares on {', '.join(lost)}")
+
+
+def _problems(settings: Mapping[str, Any]) -> list[str]:
+    """The names of the problems of a comparison."""
+    entries = [settings.get("problem"), *(settings.get("problems") or [])]
+    paths = [entry.get("class_path") if isinstance(entry, dict) else entry for entry in entries if entry]
+    return [str(path).rpartition(".")[2] for path in paths]
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """A comparison's folder, which no other process runs meanwhile."""
+    with writable("out", out, "folder"):
+        out.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(out / LOCK, timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise SettingError("out", str(out), "a folder that no other mfbo compare is running in now") from None
+    with lock:
+        yield
+
+
+def _compared(
+    settings: Mapping[str, Any],
+    problems: Mapping[str, Problem],
+    jobs: list[Job],
+    pool: AbstractContextManager[Workers],
+    out: Path,
+) -> Comparison:
     left = [job for job in jobs if not _finished(job, problems[job.problem])]
+    workers, kind = settings["workers"], settings["executor"]
     errors = []
     with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not settings["progress"]) as bar:
-        alone = (
-            executors.Placement.read(kind).kind == "processes" and min(workers or os.cpu_count() or 1, len(left)) <= 1
-        )
+        alone = executors.Placement.read(kind).kind == "processes" and (workers or os.cpu_count()) == 1
         for job, reason in _run(left, None if alone else pool):
             if reason:
                 errors.append(f"{job.out}: {reason}")
             bar.update()
-    curves = collect(problems, [job for job in jobs if _finished(job, problems[job.problem])])
+    ended = [job for job in jobs if _finished(job, problems[job.problem])]
+    curves = collect(problems, ended)
     with writable("out", out, "folder"):
         write_table(out / TABLE, curves)
         if curves:
             with replacing(out / PICTURE) as file:
                 draw(problems, curves, settings["metric"]).savefig(file, format="png")
-    return Comparison(settings, problems, curves, len(jobs), tuple(errors))
+    return Comparison(settings, problems, curves, len(jobs), len(ended), tuple(errors))
 
 
 def _run(jobs: list[Job], workers: AbstractContextManager[Workers] | None) -> Iterator[tuple[Job, str]]:
@@ -160,10 +207,35 @@ def _run(jobs: list[Job], workers: AbstractContextManager[Workers] | None) -> It
             yield job, run_job(job.settings)
         return
     with workers as pool:
-        futures: dict[Future[str], Job] = {pool.submit(run_job, job.settings): job for job in jobs}
-        for future in as_completed(futures):
-            lost = future.exception()
-            yield futures[future], describe(lost) if lost else future.result()
+        futures: dict[Future[str], Job] = {_sent(pool, job): job for job in jobs}
+        while futures:
+            future = next(as_completed(futures))
+            job, lost = futures.pop(future), future.exception()
+            if isinstance(lost, WorkerLost) and _failed_in_flight(job, lost):
+                futures[_sent(pool, job)] = job
+            else:
+                yield job, describe(lost) if lost else future.result()
+
+
+def _sent(pool: Workers, job: Job) -> Future[str]:
+    """A run on its way, of a name by which the next driver finds it again."""
+    capital = f"{job.settings['capital']:.12g}"
+    return pool.submit(run_job, job.settings, attempt=Attempt("-".join([*job.out.parts[-3:], capital]), None))
+
+
+def _failed_in_flight(job: Job, lost: WorkerLost) -> bool:
+    """Record as failed what a run had in flight when its process died, as a run with workers does; whether it had:
+    it can go on then."""
+    try:
+        problem, strategy = build(job.settings)
+        with Journal(job.out / JOURNAL) as journal:
+            optimizer = Optimizer(strategy.bind(problem.space, job.settings["capital"]), journal)
+            pending = optimizer.history.pending
+            for record in pending:
+                optimizer.fail(record.id, describe(lost))
+    except Exception:  # of whatever kind: the run has not come so far, or cannot be read
+        return False
+    return bool(pending)
 
 
 def run_job(settings: Mapping[str, Any]) -> str:
@@ -183,7 +255,10 @@ def run_job(settings: Mapping[str, Any]) -> str:
 
 def _finished(job: Job, problem: Problem) -> bool:
     recommended = not isinstance(problem, IndirectProblem) or (job.out / RECOMMENDED).exists()
-    return recommended and finished(job.out, job.settings["capital"])
+    try:
+        return recommended and finished(job.out, job.settings["capital"])
+    except SettingError:  # a damaged summary, which the run writes anew
+        return False
 
 
 def collect(problems: Mapping[str, Problem], jobs: list[Job]) -> dict[tuple[str, str], dict[int, Curve]]:
@@ -232,7 +307,8 @@ def _recommended(folder: Path, history: History) -> Tensor | None:
 def load(out: str | Path) -> Comparison:
     """The comparison of a folder, as far as its runs have come."""
     settings, problems, jobs = _stored(Path(out))
-    return Comparison(settings, problems, collect(problems, jobs), len(jobs))
+    ended = sum(_finished(job, problems[job.problem]) for job in jobs)
+    return Comparison(settings, problems, collect(problems, jobs), len(jobs), ended)
 
 
 def export(out: Path, path: Path) -> tuple[int, list[str]]:

@@ -60,6 +60,9 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial, constraints: Sequenc
                 judged = {limit.name: Outcome(value, None, limit.met(value)) for limit, value in kept}
                 record = replace(record, outcomes={**record.outcomes, **judged})
             records.append(record)
+            if record.query.fidelity < query.fidelity:  # lest it be asked there again, and pruned again
+                cost = codec.space.costs[query.fidelity]
+                records.append(Record(len(records), query, cost).stopped(trial.state.name.lower()))
         elif trial.state == TrialState.RUNNING and trial.number < now.number:
             undecided += not codec.always <= parameters.keys()
     return History(records), undecided
@@ -67,7 +70,7 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial, constraints: Sequenc
 
 def objectives_in(study: Study) -> tuple[Objective, ...]:
     """The objectives of a study that has several, by its metric names or as ``values_0, values_1, ...``."""
-    names = study.metric_names or []
+    names = getattr(study, "metric_names", None) or []  # not there in a bracket's view of HyperbandPruner
     if len(set(names)) < len(study.directions) or VALUE in names:
         names = [f"values_{k}" for k in range(len(study.directions))]
     several = zip(names, study.directions, strict=True) if len(names) > 1 else ()

@@ -121,8 +121,9 @@ class Sampler(BaseSampler):
     ) -> dict[str, Any]:
         """The parameters of the strategy's next query; of the one after, where an earlier trial still waits for its."""
         searched = {name: distribution for name, distribution in search_space.items() if not distribution.single()}
-        if not searched.keys() - {self.fidelity}:
-            return {}
+        if not searched.keys() - {self.fidelity}:  # no design to search: nothing is learned from what is cheaper
+            name = self.fidelity
+            return {name: levels_of(name, searched, self.costs)[0][-1]} if name in searched else {}
         trials = _ended(study)
         always = {name for name in searched if all(name in trial.params for trial in trials)}
         conditions = conditions_of(trials, [name for name in searched if name in always], self.fidelity)
@@ -212,7 +213,7 @@ class Sampler(BaseSampler):
         tried = [record for record in history if record.query.fidelity == target]
         since = len(history) - (tried[-1].id + 1 if tried else 0)
         done = history.done
-        if not done or since < EARLY or any(record.status != Status.FAILED for record in tried):
+        if not done or since < EARLY or any(record.status in (Status.DONE, Status.PENDING) for record in tried):
             return None
         highest = max(record.query.fidelity for record in done)
         best = history.best(highest)

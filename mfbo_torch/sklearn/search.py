@@ -339,14 +339,17 @@ class MultiFidelitySearchCV(BaseSearchCV):
         self._formatted = results, arguments
         return results
 
-    @staticmethod
-    def _select_best_index(refit: Any, refit_metric: str, results: Mapping[str, Any]) -> int:
-        """The best candidate with all of the resource, the first where no score is a number; or what ``refit`` says."""
+    def _select_best_index(  # not static, as it is called of a search
+        self, refit: Any, refit_metric: str, results: Mapping[str, Any]
+    ) -> int:
+        """The best candidate with the most of the resource, of those with a score; or what ``refit`` says."""
         if callable(refit):
             return BaseSearchCV._select_best_index(refit, refit_metric, results)
-        scores = results[f"mean_test_{refit_metric}"]
-        (most,) = np.nonzero(results["n_resources"] == results["n_resources"].max())
-        return int(most[np.where(np.isnan(scores), -np.inf, scores)[most].argmax()])
+        scores, resources = results[f"mean_test_{refit_metric}"].astype(float), results["n_resources"]
+        scores[len(scores) - len(self._lost) :] = math.nan  # what stands there is the error_score
+        scored = ~np.isnan(scores)
+        most = resources[scored].max() if scored.any() else resources.max()
+        return int(np.where(scored & (resources == most), scores, -np.inf).argmax())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain, count
 from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag
@@ -34,7 +35,7 @@ class MLflowLogger(Callback):
     def on_result(self, event: Event) -> None:
         tags = {MLFLOW_PARENT_RUN_ID: self.run_id}
         run = self.client.create_run(self.experiment_id, tags=tags, run_name=f"evaluation {event.number}").info.run_id
-        parameters = {**event.parameters, "fidelity": event.fidelity}
+        parameters = {"fidelity": event.fidelity, **event.parameters}  # of one fidelity, a parameter may have its name
         own = {"value": event.value, "cost": event.cost, "seconds": event.seconds}
         outcomes = {f"outcome {name}" if name in own else name: value for name, value in event.outcomes.items()}
         reason = [RunTag("reason", event.reason)] if event.reason else []
@@ -55,11 +56,16 @@ class MLflowLogger(Callback):
         self, run: str, metrics: Mapping[str, Any], step: int, parameters: Mapping[str, Any] = {}, tags: Any = ()
     ) -> None:
         now = get_current_time_millis()
-        known = [Metric(_named(name), value, now, step) for name, value in metrics.items() if value is not None]
-        given = [Param(_named(name), str(value)) for name, value in parameters.items()]
+        known = [Metric(name, value, now, step) for name, value in _named(metrics).items() if value is not None]
+        given = [Param(name, str(value)) for name, value in _named(parameters).items()]
         self.client.log_batch(run, known, given, tags)
 
 
-def _named(name: str) -> str:
-    """A name as MLflow takes it: letters, digits and some signs."""
-    return re.sub(r"[^\w./: -]", "_", name)
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by names as MLflow takes them: letters, digits and some signs; numbered where two would be the same."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        plain = re.sub(r"[^\w./: -]", "_", name)
+        others = (f"{plain}_{i}" for i in count(2))
+        found[next(each for each in chain([plain], others) if each not in found)] = value
+    return found

@@ -29,7 +29,7 @@ class TensorBoardLogger(Callback):
             if value is not None:
                 self.writer.add_scalar(name, value, event.number)
         if event.value is not None:
-            named = {name: _plain(value) for name, value in {**event.parameters, "fidelity": event.fidelity}.items()}
+            named = {name: _plain(value) for name, value in {"fidelity": event.fidelity, **event.parameters}.items()}
             self.writer.add_hparams(named, {"hparam/value": event.value}, run_name=f"evaluation {event.number}")
 
     def on_end(self, end: End) -> None:

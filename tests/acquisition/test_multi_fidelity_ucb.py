@@ -342,3 +342,18 @@ def test_input_constructor():
     minus = construct(model=model, posterior_transform=ScalarizedPosteriorTransform(-torch.ones(1).double()))["model"]
     for sign, found, expected in zip((-1, 1), minus.mean_variance(X), model.mean_variance(X), strict=True):
         assert torch.equal(found, sign * expected)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-40, 1e30])
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "torch"])
+def test_unit_of_the_values_changes_nothing(unit: float, fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A floor under the variances would be the whole band of small values."""
+    if not fused:
+        monkeypatch.setattr(MultiFidelityUpperConfidenceBound, "fused", lambda self: None)
+    (X, Y), found = dense.data((6, 4)), []
+    at = X[:, None, :-1].clone().requires_grad_()
+    for scale in (1.0, unit):
+        one = dense.set_by_hand(PerFidelityGP(X, Y * scale, num_fidelities=2))
+        value = MultiFidelityUpperConfidenceBound(one, BETA)(at) / scale
+        found.append(torch.cat([value, torch.autograd.grad(value.sum(), at)[0].flatten()]).detach())
+    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-9)

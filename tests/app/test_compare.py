@@ -12,6 +12,7 @@ import pytest
 import torch
 import yaml
 from command_line import contents, fails, history
+from filelock import FileLock
 from journals import forge
 from quiet_runs import timeless
 from toy import Hill, NoOptimum, Walk
@@ -19,7 +20,7 @@ from toy import Hill, NoOptimum, Walk
 from mfbo_torch import metrics
 from mfbo_torch.app import cli, compare, regret_curves, run_folder
 from mfbo_torch.app.cli import texts
-from mfbo_torch.history import History, Query
+from mfbo_torch.history import History, Query, Status
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import ShiftedPeak
@@ -66,7 +67,7 @@ def test_every_strategy_runs_with_every_seed(config, tmp_path, capsys):
         if float(row["capital"]) == 40.0:
             ends[row["strategy"]].append(float(row["simple_regret"]))
     printed = capsys.readouterr().out
-    assert "6 of 6 runs begun or finished" in printed
+    assert "6 of 6 runs finished" in printed
     for strategy, values in ends.items():
         assert re.search(rf"{re.escape(strategy)} +{np.median(values):.5g} +3 seeds", printed)
     assert cli.main(["show", str(out)]) == 0
@@ -94,7 +95,7 @@ def test_finished_runs_are_skipped_and_interrupted_ones_continued(config, tmp_pa
     assert ran == [f"Walk-wide/seed-{seed}" for seed in (0, 1, 2)]
     assert history(out / "Walk-wide" / "seed-2").pending
     assert cli.main(["show", str(tmp_path / "out")]) == 0
-    assert "3 of 6 runs" in capsys.readouterr().out
+    assert "2 of 6 runs finished, 1 more begun" in capsys.readouterr().out
     before = contents(out / "Walk-wide" / "seed-0")
     assert cli.main(["compare", config()]) == 0
     assert ran[3:] == ["Walk-wide/seed-2", "Plain/seed-0", "Plain/seed-1", "Plain/seed-2"]
@@ -112,6 +113,18 @@ def test_processes_give_the_same(config, tmp_path, monkeypatch):
     assert cli.main(["compare", config(), "--seeds", "[4, 7]"]) == 0
     assert table(tmp_path / "two") == table(tmp_path / "out")
     assert {row["seed"] for row in table(tmp_path / "out")} == {"4", "7"}
+
+
+@pytest.mark.slow
+def test_an_evaluation_that_kills_its_process_fails_as_in_a_run(config, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "helpers"))
+    dies = {"class_path": "toy.Hill", "init_args": {"trouble": "die"}}
+    assert cli.main(["compare", config(problem=dies, workers=2, seeds=1)]) == 0
+    assert "2 of 2 runs finished" in capsys.readouterr().out
+    runs = [history(tmp_path / "out" / "Hill" / label / "seed-0") for label in ("Walk-wide", "Plain")]
+    failed = [record for each in runs for record in each.select(Status.FAILED)]
+    assert failed
+    assert all(record.query.x[0] > 5 and "the process died" in record.reason for record in failed)
 
 
 def test_a_run_that_fails_does_not_stop_the_others(config, tmp_path, capsys):
@@ -210,11 +223,24 @@ def test_folders_that_hold_something_else(config, tmp_path, capsys, monkeypatch)
     assert contents(out / "Hill" / "Plain" / "seed-0") == before
     fails(capsys, ["compare", config(), "--out", str(out / "Hill" / "Plain" / "seed-0")], "it holds a single run")
 
+    fails(capsys, ["compare", config(problem="toy.NoOptimum")], "it compares on Hill")
+    with FileLock(out / compare.LOCK):
+        fails(capsys, ["compare", config()], "a folder that no other mfbo compare is running in now")
+
     def full(path, text):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run_folder, "write_text", full)
     fails(capsys, ["compare", config()], "must be a folder that can be written: No space left on device")
+
+
+def test_a_damaged_summary_is_written_anew(config, tmp_path):
+    assert cli.main(["compare", config(seeds=1)]) == 0
+    summary = tmp_path / "out" / "Hill" / "Plain" / "seed-0" / "summary.json"
+    whole = summary.read_text()
+    summary.write_text("{")
+    assert cli.main(["compare", config(seeds=1)]) == 0
+    assert summary.read_text() == whole
 
 
 def test_designs_of_another_space_are_refused_in_every_command(config, tmp_path, capsys):

@@ -129,7 +129,9 @@ def test_what_a_study_tells():
         (0.5, 2, Status.DONE, -3.0, 9.0),
         (0.6, 1, Status.FAILED, None, 3.0),
         (0.7, 1, Status.DONE, -7.0, 3.0),
+        (0.7, 2, Status.STOPPED, None, 9.0),
         (0.8, 0, Status.DONE, -7.0, 1.0),
+        (0.8, 2, Status.STOPPED, None, 9.0),
         (0.9, 2, Status.FAILED, None, 9.0),
         (1.1, 2, Status.PENDING, None, 9.0),
     ]
@@ -213,6 +215,37 @@ def test_what_no_condition_explains_is_drawn_independently():
     deep = {"a": IntDistribution(0, 1), "b": IntDistribution(0, 1), "c": FloatDistribution(0, 1)}
     nested = [of({"a": 0}, deep), of({"a": 1, "b": 0}, deep), of({"a": 1, "b": 1, "c": 0.5}, deep)]
     assert conditions_of(nested, ["a"]) == {"b": {"a": [1]}, "c": {"b": [1]}}
+
+
+@pytest.mark.parametrize("pruner", [optuna.pruners.MedianPruner(), optuna.pruners.SuccessiveHalvingPruner()])
+def test_a_pruned_trial_is_not_asked_again(pruner):
+    study = optuna.create_study(sampler=Sampler("epochs", EPOCHS), pruner=pruner)
+
+    def reporting(trial):
+        value = loss(trial)
+        for epoch in range(1, trial.params["epochs"] + 1):
+            trial.report(value + 1 / epoch, epoch)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        return value
+
+    study.optimize(reporting, n_trials=20)
+    asked = [tuple(trial.params.values()) for trial in study.trials]
+    assert any(trial.state == TrialState.PRUNED for trial in study.trials)
+    assert len({*asked}) == len(asked)
+
+
+def test_the_view_of_a_bracket():
+    """It has no metric names."""
+    study = optuna.create_study(sampler=Sampler(), pruner=optuna.pruners.HyperbandPruner(1, 9))
+    study.optimize(lambda trial: trial.report(loss(trial), 1) or 0.0, n_trials=4)
+    assert len(study.trials) == 4
+
+
+def test_a_fidelity_alone_is_the_target():
+    study = optuna.create_study(sampler=Sampler("epochs", EPOCHS))
+    study.optimize(lambda trial: 1 / trial.suggest_int("epochs", 1, 9), n_trials=3)
+    assert [trial.params["epochs"] for trial in study.trials] == [1, 9, 9]
 
 
 def test_pruned_trials_count_where_there_is_no_fidelity():

@@ -319,3 +319,11 @@ def test_a_sparse_matrix_and_lists():
     dense, sparse = (search(KNeighborsClassifier(), near, budget=1).fit(data, Y) for data in (X, csr_array(X)))
     assert dense.best_params_ == sparse.best_params_
     assert search(budget=1).fit(X.tolist(), Y.tolist()).score(X, Y) > 0.5
+
+
+@pytest.mark.parametrize("error_score", [np.nan, 0.0])
+def test_a_candidate_that_cannot_be_fitted_is_not_the_best(error_score):
+    only = {"fail": ["fit", None], "a": [1.0, 2.0]}
+    found = search(Classifier(), only, budget=4, error_score=error_score).fit(X, Y)
+    assert found.best_params_ == {"fail": None, "a": 2.0}
+    assert found.best_score_ == -0.125

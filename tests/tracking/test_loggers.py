@@ -41,6 +41,21 @@ def test_mlflow(tmp_path):
     assert again.experiment_id == logger.experiment_id
 
 
+def test_names_that_mlflow_has_for_others(tmp_path):
+    """A parameter may be called as the fidelity is, where there is one; signs that MLflow does not take may differ."""
+    pytest.importorskip("mlflow", reason="needs the extra mfbo-torch[tracking]")
+    from mfbo_torch.tracking.mlflow import MLflowLogger
+
+    logger = MLflowLogger("tuning", f"sqlite:///{tmp_path / 'a.db'}")
+    space = Space({"fidelity": (0, 1), "a%": (0, 1), "a#": (0, 1)}, costs=[1])
+    found = minimize(lambda parameters: sum(parameters.values()), space, 2, callbacks=[logger])
+    runs = logger.client.search_runs([logger.experiment_id], "attributes.run_name LIKE 'evaluation%'")
+    assert len(runs) == 2
+    for run in runs:
+        x = found.history.records[int(run.info.run_name.removeprefix("evaluation "))].query.x
+        assert run.data.params == dict(zip(("fidelity", "a_", "a__2"), map(str, x), strict=True))
+
+
 def test_weights_and_biases(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="needs the extra mfbo-torch[tracking]")
     monkeypatch.setenv("WANDB_SILENT", "true")

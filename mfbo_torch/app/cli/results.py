@@ -245,7 +245,11 @@ def _export_study(out: Path, path: Path, compares: bool) -> int:
 def repair(journal: str, new: str | None) -> int:
     """Save the good rows of a journal as a new one."""
     path = Path(journal)
-    path = path / run_folder.JOURNAL if path.is_dir() else path
+    if path.is_dir():
+        if not (path / run_folder.JOURNAL).exists():
+            wanted = f"a run's folder with its {run_folder.JOURNAL}; a comparison has one in the folder of each run"
+            raise SettingError("journal", journal, wanted)
+        path /= run_folder.JOURNAL
     saved = path.with_suffix(f".repaired{path.suffix}") if new is None else Path(new)
     say(f"{salvage(path, saved)} good rows in {saved}")
     beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))]

@@ -37,10 +37,10 @@ def front(solutions: list[dict[str, Any]]) -> Shown:
 
 def compared(comparison: Comparison) -> Shown:
     """A comparison as a table: for each problem the strategies, the best first."""
-    settings, problems, curves, total, _ = comparison
+    settings, problems, curves, total, finished, _ = comparison
     metric = settings["metric"]
-    done = sum(len(runs) for runs in curves.values())
-    lines = [f"{done} of {total} runs begun or finished"]
+    others = sum(len(runs) for runs in curves.values()) - finished
+    lines = [f"{finished} of {total} runs finished{f', {others} more begun' if others > 0 else ''}"]
     for name, problem in problems.items():
         valued = optimum_of(problem) is None
         largest = problem.maximize or bool(problem.space.objectives)

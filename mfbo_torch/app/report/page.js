@@ -90,13 +90,15 @@ const take = async ({ words = {}, notes = {}, columns, rows, best, figures }, ta
 
 /** Ask for what is new every few seconds, for as long as the page is seen and the run goes on. */
 const follow = async (table) => {
-  let seen = "0";
+  let seen = "0", run = null;
   for (;;) {
     if (!document.hidden) {
       try {
         const answer = await fetch(`state?seen=${seen}`, { cache: "no-store" });
         if (!answer.ok) throw new Error(`the server says ${answer.status}`);
         const state = await answer.json();
+        run ??= state.run;
+        if (run !== state.run) return location.reload(); // the folder holds another run, or another server reads it
         trouble(state.trouble ?? "");
         await take(state, table);
         seen = state.version;

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from mfbo_torch.app import experiment, notes, report, run_folder, tabular_io
 from mfbo_torch.app.report.content import why
 from mfbo_torch.app.report.view import ReportView
+from mfbo_torch.history import History
 from mfbo_torch.history.storage import outputs
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import describe
@@ -29,7 +31,7 @@ class LiveRun:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.run = experiment.load(folder)
-        self.finished, self.trouble = False, ""
+        self.finished, self.trouble, self.token = False, "", token_hex(4)
         self._parts: dict[tuple[str, str], tuple[int, Any]] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._changed: list[int] = []
@@ -52,9 +54,10 @@ class LiveRun:
         return report.render(self.run, live=True)
 
     def state(self, seen: int) -> dict[str, Any]:
-        """What is new since a version; all there is since version 0."""
+        """What is new since a version; all there is since version 0. Another ``run`` than before: all is another's."""
         with self._lock:
-            found: dict[str, Any] = {"version": str(self._version), "finished": self.finished, "trouble": self.trouble}
+            found: dict[str, Any] = {"version": str(self._version), "run": self.token}
+            found |= {"finished": self.finished, "trouble": self.trouble}
             for (kind, name), (version, part) in self._parts.items():
                 if version > seen:
                     found.setdefault(kind, {})[name] = part
@@ -95,6 +98,8 @@ class LiveRun:
         if seen == self._seen:
             return
         history = run_folder.recorded(self.folder)
+        if len(history) < len(self.run.history) or self._began(history) != self._began(self.run.history):
+            self._begin_anew()
         stopped, finished = run_folder.stopped(self.folder, history), run_folder.finished(self.folder)
         self.run = run = replace(self.run, history=history, stopped=stopped, finished=finished)
         view = ReportView(run)
@@ -110,6 +115,18 @@ class LiveRun:
             for name, html in report.spoken(run).items():
                 self._part("words", name, html)
         self._seen = seen
+
+    @staticmethod
+    def _began(history: History) -> tuple[Any, ...]:
+        """What is the same for as long as a folder holds the same run."""
+        return tuple((record.query.x, record.query.fidelity, record.decision_seconds) for record in history.records[:1])
+
+    def _begin_anew(self) -> None:
+        """Follow another run, which has taken the place of the former one."""
+        run = experiment.load(self.folder)
+        with self._lock:
+            self.run, self._modelled, self.token = run, -1, token_hex(4)
+            self._parts, self._rows, self._changed, self._columns = {}, [], [], []
 
     def _signature(self) -> tuple[Any, ...]:
         found: list[Any] = []

@@ -120,6 +120,8 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
             value, error = None, pickle.UnpicklingError(" ".join(str(wrong).split()))
         if call.attempt is not None and isinstance(error, pickle.UnpicklingError):
             error = WorkerLost(f"job {job.id} left no result of an evaluation: {error}")
+        if error is not None or getattr(value, "raised", True):
+            job.forget()  # a whole run has its own journal, and an evaluation may be repaired before the next driver
         self._end(call, error, value)
 
     def _lose(self, call: Call, job: _Submitted, state: str) -> None:

@@ -34,11 +34,11 @@ class Attempt(NamedTuple):
 
     Attributes:
         name: Its name in its run, another one for each attempt. A driver that comes back gives it again.
-        fidelity: Its fidelity, on which its resources may depend.
+        fidelity: Its fidelity, on which its resources may depend; ``None`` for that of a run as a whole.
     """
 
     name: str
-    fidelity: int
+    fidelity: int | None
 
 
 class Call(Future[Any]):

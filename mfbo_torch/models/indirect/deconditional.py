@@ -37,6 +37,8 @@ from mfbo_torch.utils.standardize import shift_scale
 
 EXACT_SIZE = 4096
 """Largest number of queries for which GPyTorch solves by Cholesky; its iterative solves are approximate."""
+LEAST_NOISE = 1e-8
+"""Smallest noise variance in a fit, relative to the averages' variance."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +116,8 @@ class DeconditionalGP(ConditionedModel, GP):
         shift, scale = shift_scale(train_Z)
         self.covar_module = default_kernel(conditional.extent(train_A), scale) if covar_module is None else covar_module
         self.mean_module = ScaledConstantMean(shift, scale) if mean_module is None else mean_module
-        known = None if train_Zvar is None else FixedNoiseGaussianLikelihood(train_Zvar.detach().squeeze(-1))
-        self.likelihood = default_likelihood(scale) if known is None else known
+        known = self.train_Zvar
+        self.likelihood = default_likelihood(scale) if known is None else known_likelihood(known, scale)
         for module in (self.covar_module, self.mean_module, self.likelihood):
             module.to(train_A)
 
@@ -221,7 +223,7 @@ class DeconditionalGP(ConditionedModel, GP):
         if self.train_Zvar is not None:
             variance = variance if noise is None else noise.to(self.train_Z)
             clone.train_Zvar = torch.cat([self.train_Zvar, variance])
-            clone.likelihood = FixedNoiseGaussianLikelihood(clone.train_Zvar.squeeze(-1))
+            clone.likelihood = known_likelihood(clone.train_Zvar, shift_scale(torch.cat([self.train_Z, Z]))[1])
         with torch.no_grad():
             solved = self._solved
             embedding, known, cross, corner, prior = self._further(solved, A, variance.squeeze(-1))
@@ -309,8 +311,16 @@ def default_kernel(extent: Tensor, scale: float) -> Kernel:
     return kernel
 
 
+def known_likelihood(variance: Tensor, scale: float) -> FixedNoiseGaussianLikelihood:
+    """The likelihood of ``t x 1`` known noise variances, of at least :data:`LEAST_NOISE` as those inferred: in whatever
+    unit, GPyTorch would raise them to 1e-6."""
+    with gpytorch.settings.min_fixed_noise(0.0, 0.0, 0.0):
+        return FixedNoiseGaussianLikelihood(variance.squeeze(-1).clamp_min(LEAST_NOISE * scale**2))
+
+
 def default_likelihood(scale: float) -> GaussianLikelihood:
     """A likelihood whose prior noise variance is small against that of the averages."""
     variance = scale**2
-    above = GreaterThan(1e-8 * variance, transform=torch.exp, inv_transform=torch.log, initial_value=1e-2 * variance)
+    least, usual = LEAST_NOISE * variance, 1e-2 * variance
+    above = GreaterThan(least, transform=torch.exp, inv_transform=torch.log, initial_value=usual)
     return GaussianLikelihood(noise_prior=LogNormalPrior(math.log(variance) - 6.0, 3.0), noise_constraint=above)

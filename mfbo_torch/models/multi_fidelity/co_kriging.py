@@ -190,7 +190,8 @@ class CoKrigingGP(FidelityModel):
         else:
             mean, covariance = self._joint(at_every_fidelity(points, self.num_fidelities))
             variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
-        return mean.view(*X.shape[:-1], -1), variance.view(*X.shape[:-1], -1)
+        shape = *X.shape[:-1], self.num_fidelities
+        return mean.view(shape), variance.view(shape)
 
     def _posteriors(self, U: Tensor) -> list[BasePosterior | LinkedPosterior]:
         """The posterior of every fidelity at ``... x q x d`` points."""

@@ -107,6 +107,7 @@ class ModelBased(Strategy):
         if due is None and self.ready(snapshot):
             return self.with_prediction(self.propose(snapshot, generator), snapshot)
         if due is not None:
+            due = self.free(due, snapshot)
             u = self.initial_point_at(due, snapshot)
             return self.placed(u, due, snapshot, generator, stage="initial", index=len(snapshot.initial))
         levels = [m for m, count in enumerate(self.counts(snapshot)) for _ in range(count)]

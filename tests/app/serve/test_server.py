@@ -60,7 +60,7 @@ def test_the_page_and_its_state(server, out):
     assert "capital" in state["figures"]
     assert state["finished"] is True
     later = json.loads(ask(server, f"state?seen={state['version']}")[1])
-    assert later == {"version": state["version"], "finished": True, "trouble": ""}
+    assert later == {"version": state["version"], "run": state["run"], "finished": True, "trouble": ""}
     assert json.loads(ask(server, "query?id=1")[1])["why"].startswith("Query 1 ")
 
 
@@ -82,7 +82,7 @@ def test_what_changes_is_told(tmp_path, out, server):
         run.look()
         later = run.state(int(state["version"]))
         assert [(i, row[at]) for i, row in later["rows"]] == [(len(history), "done")]
-    assert run.state(int(later["version"])).keys() == {"version", "finished", "trouble"}
+    assert run.state(int(later["version"])).keys() == {"version", "run", "finished", "trouble"}
 
 
 @pytest.mark.parametrize(
@@ -208,6 +208,11 @@ def test_files_of_strangers(tmp_path, out):
     assert notes.read(tmp_path) == {}
     notes.write(tmp_path, 3, "mine")
     assert not (tmp_path / notes.FILE).is_symlink()
+    for damaged in ('{"1": "first",}', "[]"):
+        (tmp_path / notes.FILE).write_text(damaged)
+        refused("must be put right or moved away before a note is added", notes.write, tmp_path, 3, "mine")
+        assert (tmp_path / notes.FILE).read_text() == damaged
+    (tmp_path / notes.FILE).unlink()
     refused("at most 10,000 characters", notes.write, tmp_path, 3, "x" * 10_001)
 
 
@@ -230,6 +235,22 @@ def test_wrong_commands(out, capsys):
     ):
         assert cli.main(argv) == 2
         assert said in capsys.readouterr().err
+
+
+def test_another_run_in_the_same_folder_takes_the_place_of_the_first(tmp_path, out):
+    shutil.copytree(out, tmp_path / "run")
+    run = LiveRun(tmp_path / "run")
+    run.look()
+    before = run.state(0)
+    shutil.rmtree(tmp_path / "run")
+    assert (
+        cli.main(["run", "--problem", "Currin", "--capital", "30", "--seed", "7", "--out", str(tmp_path / "run")]) == 0
+    )
+    run.look()
+    after = run.state(int(before["version"]))
+    assert after["run"] != before["run"]
+    assert len(after["rows"]) == len(run.run.history)
+    assert run.run.settings["seed"] == 7
 
 
 def test_a_folder_that_goes_away_is_said(tmp_path, out):

@@ -137,6 +137,24 @@ def test_a_forged_result_is_a_failure(tmp_path):
     assert len(ends) == 3
 
 
+@pytest.mark.skipif(not installed("submitit"), reason="submitit is not installed")
+def test_a_mistake_is_collected_once(tmp_path):
+    """The next driver evaluates again what the objective's own exception ended: that may have been repaired."""
+    folder, walk, history, problem = tmp_path / "jobs", Walk(), History(), Hill()
+    strategy = walk.bind(problem.space, 100.0)
+    for query in strategy.ask(history, 3):
+        history = history.asked(query, strategy.cost(query, history))
+    for k, record in enumerate(history):
+        place = folder / attempt_of(record).name
+        place.mkdir(parents=True)
+        (place / f"7{k}_submitted.pkl").touch()
+        failed = evaluate(Hill(trouble="raise"), (6.0,), 1)
+        (place / f"7{k}_0_result.pkl").write_bytes(pickle.dumps(("success", pickle.dumps((failed, None)))))
+    with start("submitit", 1, folder=folder) as workers, pytest.raises(Hopeless, match="no convergence"):
+        quiet(problem, walk, history.spent, executor=workers)
+    assert not [*folder.rglob("*_submitted.pkl")]
+
+
 def test_a_queue_that_says_anything(monkeypatch, tmp_path):
     """Lines that are none, bytes that are no text, and no answer at all."""
     program = tmp_path / "squeue"

@@ -367,3 +367,16 @@ def test_a_default_prior_can_be_written_back():
     kernel = default_kernel(torch.ones(3, dtype=torch.double), 2.0)
     kernel.load_state_dict({name: value.clone() for name, value in kernel.state_dict().items()})
     assert all(0 not in buffer.stride() for buffer in kernel.buffers() if buffer.dim())
+
+
+def test_known_noise_of_small_values_is_fitted_as_it_is() -> None:
+    """GPyTorch would raise these variances to 1e-6."""
+    A, found = draw(12, 2, seed=1), []
+    Z = (4 * A).sin().sum(-1, keepdim=True) + 0.05 * draw(12, 1, seed=2)
+    for unit in (1.0, 1e-4):
+        one = DeconditionalGP(A, Z * unit, GaussianConditional(0.1), torch.full_like(Z, 2.5e-3) * unit**2).fit()
+        found.append(torch.stack(one.mean_variance(draw(5, 2, seed=3))) / torch.tensor([[unit], [unit**2]]))
+        assert one.likelihood.noise.tolist() == one.train_Zvar.flatten().tolist()
+        grown = one.condition_on_observations(A[:1], Z[:1] * unit)
+        assert grown.likelihood.noise.tolist() == grown.train_Zvar.flatten().tolist()
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-6)

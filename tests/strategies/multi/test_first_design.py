@@ -2,6 +2,7 @@
 
 import pytest
 
+from mfbo_torch import Parameter, minimize
 from mfbo_torch.history import History
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.space import Space
@@ -63,3 +64,16 @@ def test_where_all_have_failed_below_the_next_ones_are_new():
         else:
             optimizer.tell(record.id, -((x - 0.2) ** 2))
     assert failed
+
+
+@pytest.mark.parametrize(("most", "capital"), [(2, 15.0), (2, 20.0), (4, 20.0)])
+@pytest.mark.parametrize("broken", [False, True], ids=["all", "one fails"])
+def test_where_the_cheap_designs_are_used_up_the_best_of_them_is_promoted(most, capital, broken):
+    def loss(n, fidelity):
+        if broken and n == 1:
+            raise ValueError("no")
+        return n + 0.1 * (1 - fidelity)
+
+    space = Space([Parameter("n", 1, most, integer=True)], costs=[1, 10])
+    found = minimize(loss, space, capital)
+    assert found.parameters == {"n": 2 if broken else 1}
