@@ -320,7 +320,7 @@ def export(out: Path, path: Path) -> tuple[int, list[str]]:
         if (job.out / JOURNAL).exists():
             of = {"problem": job.problem, "strategy": job.strategy, "seed": job.settings["seed"]}
             problem = problems[job.problem]
-            found = tabular_io.rows(_history(job, problem), problem)
+            found = tabular_io.rows(_history(job, problem), problem, tabular_io.typed(path))
             rows += [of | {f"parameter.{k}" if k in of else k: value for k, value in row.items()} for row in found]
     return len(rows), tabular_io.write_rows(rows, path, list(dict.fromkeys(column for row in rows for column in row)))
 

@@ -27,7 +27,7 @@ MOST_ROWS = 100_000
 
 def write(history: History, problem: Problem, path: Path) -> list[str]:
     """:func:`rows` in a file: CSV or Parquet by the name's ending; gives what :func:`write_rows` does."""
-    return write_rows(rows(history, problem), path, columns_of(problem.space))
+    return write_rows(rows(history, problem, typed(path)), path, columns_of(problem.space))
 
 
 def columns_of(space: Space) -> list[str]:
@@ -37,9 +37,15 @@ def columns_of(space: Space) -> list[str]:
     return [COLUMNS[0], *(column(p.name) for p in space.parameters), *named, *COLUMNS[1:], *outcomes]
 
 
-def rows(history: History, problem: Problem) -> list[dict[str, Any]]:
-    """One row a record, values in the problem's own sign; ``None`` where there is nothing."""
-    return [_row(record, problem) for record in history]
+def typed(path: Path) -> bool:
+    """Whether the columns of a file have types."""
+    return path.suffix == ".parquet"
+
+
+def rows(history: History, problem: Problem, typed: bool = False) -> list[dict[str, Any]]:
+    """One row a record, values in the problem's own sign; ``None`` where there is nothing. Choices are texts, or, for a
+    ``typed`` column, what they are where all of a parameter's are of one type."""
+    return [_row(record, problem, typed) for record in history]
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, columns: Sequence[str]) -> list[str]:
@@ -118,10 +124,11 @@ def shown(history: History, problem: Problem) -> list[dict[str, Any]]:
     return [{"title": title, "kind": kind, "cells": each} for (title, each), kind in zip(found, kinds, strict=True)]
 
 
-def _row(record: Record, problem: Problem) -> dict[str, Any]:
+def _row(record: Record, problem: Problem, typed: bool) -> dict[str, Any]:
     space = problem.space
     named = space.named(record.query.x)
-    values = {p.name: text(named[p.name]) if p.choices else named[p.name] for p in space.parameters if p.name in named}
+    as_text = {p.name for p in space.parameters if p.choices and not (typed and len({*map(type, p.choices)}) == 1)}
+    values = {name: text(value) if name in as_text else value for name, value in named.items()}
     outcomes: dict[str, float | None] = {}
     for limit in space.outcomes:
         measured = record.outcomes.get(limit.name)
@@ -150,7 +157,7 @@ def read(path: Path, problem: Problem) -> list[Record]:
     without any the values are the target's. A ``standard_error`` may be left out or empty. Other columns do not
     matter; rows without a value are passed over.
     """
-    parquet = path.suffix == ".parquet"
+    parquet = typed(path)
     found, columns = _parquet(path) if parquet else _csv(path)
     if twice := [name for name, times in Counter(columns).items() if times > 1]:
         raise SettingError("warm_start", str(path), f"a table with one column {twice[0]}")

@@ -28,9 +28,11 @@ def codec_of(config: Mapping[str, Any], fidelity: str | None, costs: Mapping[Any
     levels, prices = [None], [1.0]
     if fidelity is not None:
         levels, prices = _levels(fidelity, found.pop(fidelity, None), costs, list(found))
+    single = {name: d.categories[0] for name, d in found.items() if isinstance(d, Categorical) and len(d) == 1}
+    found = {name: domain for name, domain in found.items() if name not in single}
     if not found:
         raise SettingError("param_space", list(config), "with something to search, as in tune.uniform(0, 1)")
-    return Codec([_coordinate(*item) for item in found.items()], fidelity, levels, costs=prices)
+    return Codec([_coordinate(*item) for item in found.items()], fidelity, levels, single, costs=prices)
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:

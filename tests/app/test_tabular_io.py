@@ -65,6 +65,20 @@ def test_parquet(tmp_path):
     assert parquet.read_table(tmp_path / "a.parquet")["value"].to_pylist() == [r.value for r in written]
 
 
+def test_choices_have_their_types_in_parquet(tmp_path):
+    """Where all of a parameter's are of one type; texts elsewhere."""
+    parquet, path = pytest.importorskip("pyarrow.parquet"), tmp_path / "a.parquet"
+    choices = {"flag": [True, False], "size": [1, 10], "rate": [0.5, 2.5], "mixed": [1, "all"], "kind": ["a", "b"]}
+    parameters = {name: {"choices": values} for name, values in choices.items()}
+    problem = UserProblem(lambda p, fidelity: p["rate"], parameters, [1.0, 10.0])
+    written = history(problem)
+    tabular_io.write(written, problem, path)
+    found = parquet.read_table(path)
+    kinds = {name: {type(cell) for cell in found[name].to_pylist()} for name in choices}
+    assert kinds == {"flag": {bool}, "size": {int}, "rate": {float}, "mixed": {str}, "kind": {str}}
+    assert [r.query.x for r in tabular_io.read(path, problem)] == [r.query.x for r in written]
+
+
 def test_tables_of_other_programs(tmp_path):
     """A byte order mark is not needed, the order of columns is free, the fidelity may be left out, so may values."""
     path = tmp_path / "a.csv"

@@ -56,6 +56,13 @@ def test_trials_are_in_the_space_and_values_arrive():
     assert [record.value for record in searcher.history] == [-loss(config) for config in found]
 
 
+def test_a_choice_of_one_value_never_changes():
+    searcher = Searcher(metric="loss", mode="min")
+    space = {"model": {"kind": tune.choice(["tree"]), "width": tune.uniform(0, 1)}}
+    assert searcher.set_search_properties(None, None, space, num_samples=3)
+    assert searcher.suggest("0")["model"]["kind"] == "tree"
+
+
 def test_a_trial_that_waits_for_values_is_no_end():
     searcher = began(capital=6 * 27.0)
     begun = []
