@@ -307,8 +307,8 @@ def _recommended(folder: Path, history: History) -> Tensor | None:
 def load(out: str | Path) -> Comparison:
     """The comparison of a folder, as far as its runs have come."""
     settings, problems, jobs = _stored(Path(out))
-    ended = sum(_finished(job, problems[job.problem]) for job in jobs)
-    return Comparison(settings, problems, collect(problems, jobs), len(jobs), ended)
+    curves = collect(problems, jobs)
+    return Comparison(settings, problems, curves, len(jobs), sum(_finished(job, problems[job.problem]) for job in jobs))
 
 
 def export(out: Path, path: Path) -> tuple[int, list[str]]:
