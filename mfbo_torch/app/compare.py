@@ -36,6 +36,7 @@ from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.strategies.indirect.base import recommendations
 from mfbo_torch.utils import validation
+from mfbo_torch.utils.checksum import chained
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import opened, replacing, write_text
 from mfbo_torch.utils.validation import describe
@@ -137,7 +138,7 @@ def compare(settings: Mapping[str, Any]) -> Comparison:
     pool = executors.start(kind, workers, scheduler, folder=out / JOBS)
     _check_out(settings, out)
     problems, jobs = plan({**settings, "out": str(out)})
-    with _alone(out):
+    with _locked(out):
         write_settings(settings, out)
         return _compared(settings, problems, jobs, pool, out)
 
@@ -161,7 +162,7 @@ def _problems(settings: Mapping[str, Any]) -> list[str]:
 
 
 @contextmanager
-def _alone(out: Path) -> Iterator[None]:
+def _locked(out: Path) -> Iterator[None]:
     """A comparison's folder, which no other process runs meanwhile."""
     with writable("out", out, "folder"):
         out.mkdir(parents=True, exist_ok=True)
@@ -170,8 +171,10 @@ def _alone(out: Path) -> Iterator[None]:
             lock.acquire()
         except Timeout:
             raise SettingError("out", str(out), "a folder that no other mfbo compare is running in now") from None
-    with lock:
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def _compared(
@@ -185,8 +188,8 @@ def _compared(
     workers, kind = settings["workers"], settings["executor"]
     errors = []
     with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="run", disable=not settings["progress"]) as bar:
-        alone = executors.Placement.read(kind).kind == "processes" and (workers or os.cpu_count()) == 1
-        for job, reason in _run(left, None if alone else pool):
+        here = executors.Placement.read(kind).kind == "processes" and (workers or os.cpu_count()) == 1
+        for job, reason in _run(left, None if here else pool):
             if reason:
                 errors.append(f"{job.out}: {reason}")
             bar.update()
@@ -207,20 +210,21 @@ def _run(jobs: list[Job], workers: AbstractContextManager[Workers] | None) -> It
             yield job, run_job(job.settings)
         return
     with workers as pool:
-        futures: dict[Future[str], Job] = {_sent(pool, job): job for job in jobs}
-        while futures:
-            future = next(as_completed(futures))
-            job, lost = futures.pop(future), future.exception()
-            if isinstance(lost, WorkerLost) and _failed_in_flight(job, lost):
-                futures[_sent(pool, job)] = job
-            else:
-                yield job, describe(lost) if lost else future.result()
+        while jobs:
+            futures: dict[Future[str], Job] = {_sent(pool, job): job for job in jobs}
+            jobs = []
+            for future in as_completed(futures):
+                job, lost = futures[future], future.exception()
+                if isinstance(lost, WorkerLost) and _failed_in_flight(job, lost):
+                    jobs.append(job)
+                else:
+                    yield job, describe(lost) if lost else future.result()
 
 
 def _sent(pool: Workers, job: Job) -> Future[str]:
     """A run on its way, of a name by which the next driver finds it again."""
-    capital = f"{job.settings['capital']:.12g}"
-    return pool.submit(run_job, job.settings, attempt=Attempt("-".join([*job.out.parts[-3:], capital]), None))
+    (mark,) = chained([{"run": [*job.out.parts[-3:]], "capital": job.settings["capital"]}])
+    return pool.submit(run_job, job.settings, attempt=Attempt(f"{job.out.name}-{mark.hex()}", None))
 
 
 def _failed_in_flight(job: Job, lost: WorkerLost) -> bool:

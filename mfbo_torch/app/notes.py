@@ -25,7 +25,7 @@ def read(folder: Path) -> dict[int, str]:
 
 
 def _stored(path: Path) -> dict[str, Any]:
-    """What the file holds, be it notes or not; ``{}`` where there is none, but a link perhaps."""
+    """What the file holds, be it notes or not; ``{}`` where there is no file, or a link, which a note replaces."""
     if path.is_symlink() or not path.exists():
         return {}
     if path.stat().st_size > MOST_BYTES:

@@ -339,9 +339,7 @@ class MultiFidelitySearchCV(BaseSearchCV):
         self._formatted = results, arguments
         return results
 
-    def _select_best_index(  # not static, as it is called of a search
-        self, refit: Any, refit_metric: str, results: Mapping[str, Any]
-    ) -> int:
+    def _select_best_index(self, refit: Any, refit_metric: str, results: Mapping[str, Any]) -> int:
         """The best candidate with the most of the resource, of those with a score; or what ``refit`` says."""
         if callable(refit):
             return BaseSearchCV._select_best_index(refit, refit_metric, results)

@@ -54,7 +54,7 @@ class LiveRun:
         return report.render(self.run, live=True)
 
     def state(self, seen: int) -> dict[str, Any]:
-        """What is new since a version; all there is since version 0. Another ``run`` than before: all is another's."""
+        """What is new since a version; all there is since version 0. Its ``run`` changes with the run in the folder."""
         with self._lock:
             found: dict[str, Any] = {"version": str(self._version), "run": self.token}
             found |= {"finished": self.finished, "trouble": self.trouble}
@@ -98,7 +98,8 @@ class LiveRun:
         if seen == self._seen:
             return
         history = run_folder.recorded(self.folder)
-        if len(history) < len(self.run.history) or self._began(history) != self._began(self.run.history):
+        former = self.run.history
+        if len(history) < len(former) or (len(former) and self._began(history) != self._began(former)):
             self._begin_anew()
         stopped, finished = run_folder.stopped(self.folder, history), run_folder.finished(self.folder)
         self.run = run = replace(self.run, history=history, stopped=stopped, finished=finished)
