@@ -191,8 +191,26 @@ def explained_variance(model: Model, x: Tensor, X_pending: Tensor | None = None,
     narrowed = with_fidelities(model).hallucinate(X_pending)
     with torch.no_grad():
         _, variance = narrowed.mean_variance(x)
-        found = narrowed.slopes_at(x).square() * variance[0]
-        return found if noise is None else found * variance[0] / deviation(variance[0] + noise).square()
+        return explained(narrowed.slopes_at(x), variance[0], noise)
+
+
+def explained(slopes: Tensor, variance: Tensor, noise: Tensor | None = None) -> Tensor:
+    """:func:`explained_variance` of weights ``M`` and variances ``... x M``, of their shape."""
+    found = slopes.square() * variance
+    return found if noise is None else found * variance / deviation(variance + noise).square()
+
+
+def lowest_paying(explained: Sequence[float], costs: Sequence[float]) -> int:
+    """The lowest fidelity that explains as much for its cost as the target; the target where nothing is left to
+    explain.
+
+    Args:
+        explained: ``M`` parts of the target's variance, see :func:`explained_variance`.
+        costs: ``M`` costs.
+    """
+    least = explained[-1] / costs[-1]
+    parts = enumerate(zip(explained, costs, strict=True))
+    return next((m for m, (part, cost) in parts if part / cost >= least > 0), len(costs) - 1)
 
 
 class StandardizedBound(AcquisitionFunction):

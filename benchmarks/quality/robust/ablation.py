@@ -128,7 +128,7 @@ class Mixture(HedgedMFGPUCB):
             name = self.models[int(mixture.terms(u).argmax())]
         if name == ALONE:
             return name, self.placed(u, self.space.target, snapshot, generator)
-        fidelity = self.level(chain, u, 1.0, snapshot)
+        fidelity = self.level(chain, u, snapshot)
         return name, self.query_near(chain, u, 1.0, fidelity, snapshot, generator, self.transform(snapshot), {})
 
 

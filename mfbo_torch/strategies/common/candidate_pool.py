@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -79,33 +79,6 @@ class PoolTarget(SingleOutputModel):
         """Moments at ``n x 1 x d`` designs, which are those of the pool."""
         mean = self._mean.unsqueeze(-1)
         return mean, self._variance[:, None, None], torch.zeros_like(mean)
-
-
-class PoolDesign:
-    """A model of ``M`` fidelities at one ``1 x d`` design of a pool: what the choice of a fidelity asks of it.
-
-    Args:
-        mean: ``M`` means.
-        variance: ``M`` variances, points in flight included.
-        slopes: ``M`` weights of the fidelities in the target.
-        dim: ``d``.
-    """
-
-    def __init__(self, mean: Tensor, variance: Tensor, slopes: Tensor, dim: int) -> None:
-        self._moments, self._slopes, self.dim, self.num_fidelities = (mean, variance), slopes, dim, len(mean)
-
-    def hallucinate(self, X_pending: Any) -> Self:
-        """Itself: what is in flight was taken into account before."""
-        return self
-
-    def mean_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Two ``1 x M`` tensors."""
-        mean, variance = self._moments
-        return mean.unsqueeze(0), variance.unsqueeze(0)
-
-    def slopes_at(self, x: Tensor) -> Tensor:
-        """``M`` weights."""
-        return self._slopes
 
 
 class Pool:
@@ -183,6 +156,8 @@ class Seeker:
         numbers, the best first by what it is weighed."""
         mean, variance = pool.moments(name, self.joint, points)
         score = self.score(PoolTarget((mean[:, -1] - self.shift) / self.unit, variance[:, -1] / self.unit**2))
-        X = pool.designs.unsqueeze(-2)
+        weighed, X = self.weighed(score), pool.designs.unsqueeze(-2)
         with torch.no_grad():
-            return score(X).tolist(), self.weighed(score)(X).argsort(descending=True, stable=True).tolist()
+            found = score(X)
+            order = (found if weighed is score else weighed(X)).argsort(descending=True, stable=True)
+        return found.tolist(), order.tolist()

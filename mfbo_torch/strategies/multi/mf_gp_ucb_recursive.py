@@ -10,13 +10,12 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from mfbo_torch.acquisition.multi_fidelity_ucb import cost_thresholds, explained_variance, select_fidelity
+from mfbo_torch.acquisition.multi_fidelity_ucb import explained_variance, lowest_paying
 from mfbo_torch.history import History, Query, Record, payable
 from mfbo_torch.models.multi_fidelity.base import at_fidelity
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.outcome_transform import Warp
 from mfbo_torch.space import Space
-from mfbo_torch.strategies.common.candidate_pool import PoolDesign
 from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, clear
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
 from mfbo_torch.strategies.common.outcome_models import Chain, undecided
@@ -166,23 +165,25 @@ class RecursiveMFGPUCB(UpperBounds):
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         model = self.model(snapshot)
         u, beta = self.bounded(model, snapshot, generator)
-        at = self.level(model, u, beta, snapshot)
+        at = self.level(model, u, snapshot)
         return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
 
-    def level(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> FidelityChoice:
+    def level(self, model: Chain, u: Tensor, snapshot: Snapshot) -> FidelityChoice:
         """The fidelity that explains enough of the target's variance at a ``1 x d`` design for its cost; or a lower one
         that does so of an outcome of which it is open whether it keeps its limit.
 
         It notes what each fidelity below the target ``explains`` there, and how much would be ``enough``.
         """
-        found, open_outcome = self._level_of(model, u, beta, snapshot), self.level_of_outcomes(u, beta, snapshot)
-        noted: dict[str, Any] = {} if open_outcome >= found else {"because": "outcome"}
+        return self.level_of(self._explained(model, u, snapshot), u, snapshot)
+
+    def level_of(self, explained: Sequence[float], u: Tensor, snapshot: Snapshot) -> FidelityChoice:
+        """:meth:`level` where the fidelities explain these ``M`` parts of the target's variance."""
+        costs, wanted = snapshot.costs_at(u), self.level_wanted(explained, u, snapshot)
+        noted: dict[str, Any] = {"because": "outcome"} if wanted < lowest_paying(explained, costs) else {}
         if self.space.target:
-            costs = snapshot.costs_at(u)
-            parts = explained_variance(model, u, self.pending(snapshot))
-            noted["explains"] = [_rounded(part / max(parts[-1].item(), 1e-300)) for part in parts[:-1].tolist()]
+            noted["explains"] = [_rounded(part / max(explained[-1], 1e-300)) for part in explained[:-1]]
             noted["enough"] = [_rounded(cost / costs[-1]) for cost in costs[:-1]]
-        level, why = self.level_due(min(found, open_outcome), snapshot)
+        level, why = self.level_due(wanted, snapshot)
         if why == "rest" and _among(u, snapshot.designs(self.awaiting(snapshot))):
             level, why = self.space.target, ""
         return FidelityChoice(level, noted | ({"because": why} if why else {}))
@@ -226,21 +227,21 @@ class RecursiveMFGPUCB(UpperBounds):
         points = self.surrogate.to(at_fidelity(snapshot.designs(waiting), self.space.target))
         return points if flying is None else torch.cat([flying, points])
 
-    def level_wanted(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> int:
-        """The fidelity of :meth:`level`, before what is due instead."""
-        found = self._level_of(model, u, beta, snapshot)
-        return min(found, self.level_of_outcomes(u, beta, snapshot)) if self.space.limits else found
+    def level_wanted(self, explained: Sequence[float], u: Tensor, snapshot: Snapshot) -> int:
+        """The fidelity of :meth:`level_of`, before what is due instead."""
+        found = lowest_paying(explained, snapshot.costs_at(u))
+        return min(found, self.level_of_outcomes(u, snapshot)) if self.space.limits else found
 
-    def level_of_outcomes(self, u: Tensor, beta: float, snapshot: Snapshot) -> int:
+    def level_of_outcomes(self, u: Tensor, snapshot: Snapshot) -> int:
         """The lowest fidelity that does so of an outcome of which it is open whether it keeps its limit; the target
         where there is none."""
-        models = undecided(self.space.limits, self.outcomes(snapshot), u)
-        return min((self._level_of(each, u, beta, snapshot) for each in models), default=self.space.target)
+        models, costs = undecided(self.space.limits, self.outcomes(snapshot), u), snapshot.costs_at(u)
+        levels = (lowest_paying(self._explained(model, u, snapshot), costs) for model in models)
+        return min(levels, default=self.space.target)
 
-    def _level_of(self, model: Chain | PoolDesign, u: Tensor, beta: float, snapshot: Snapshot) -> int:
-        pending, width = self.pending(snapshot), beta or 1.0  # the width cancels, and 0 would hide every fidelity
-        gamma = cost_thresholds(model, u, width, snapshot.costs_at(u), X_pending=pending)
-        return select_fidelity(model, u, width, gamma, pending)
+    def _explained(self, model: Chain, u: Tensor, snapshot: Snapshot) -> list[float]:
+        found: list[float] = explained_variance(model, u, self.pending(snapshot)).tolist()
+        return found
 
     def query_near(
         self,
@@ -283,7 +284,7 @@ class RecursiveMFGPUCB(UpperBounds):
         if self.due(snapshot) is not None or not self.ready(snapshot):
             return self.space.target
         u = self.surrogate.to(self.space.to_unit(torch.tensor([x], dtype=torch.double)))
-        return self.level(self.model(snapshot), u, 1.0, snapshot).fidelity
+        return self.level(self.model(snapshot), u, snapshot).fidelity
 
     def explained(self, history: History) -> tuple[float, ...] | None:
         snapshot = self.snapshot(history)

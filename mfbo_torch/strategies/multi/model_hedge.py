@@ -13,7 +13,7 @@ import torch
 from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, PosteriorMean, UpperConfidenceBound
 from torch import Tensor
 
-from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound, StandardizedBound
+from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound, StandardizedBound, explained
 from mfbo_torch.history import Query, Record, Status, payable
 from mfbo_torch.history.incremental import Fold
 from mfbo_torch.models.gp.cached import CachedGP
@@ -22,7 +22,7 @@ from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp, fitted
 from mfbo_torch.space import Space
-from mfbo_torch.strategies.common.candidate_pool import Pool, PoolDesign, PoolTarget, Seeker, gp_joint, joint_of
+from mfbo_torch.strategies.common.candidate_pool import Pool, PoolTarget, Seeker, gp_joint, joint_of
 from mfbo_torch.strategies.common.deduplicate import OBSERVED_RADIUS, apart, are_clear
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
@@ -141,35 +141,29 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         noted: dict[str, Any] = {"model": name, "shares": parts}
         if query.fidelity == self.space.target:
             u = self.space.to_unit(torch.tensor([query.x], dtype=torch.double))
-            maps = {"warp": [*astuple(warp)], "common": [*astuple(common)]}
-            noted |= {"predicted": self.predictions(u, snapshot)} | maps
+            noted["predicted"] = self.predictions(u, snapshot)
+            noted |= {"warp": [*astuple(warp)], "common": [*astuple(common)]}
         return replace(query, meta={**query.meta, **noted})
 
     def decided_by(self, name: str, snapshot: Snapshot, generator: torch.Generator) -> tuple[str, Query]:
         """The query of a model, or of the target alone where that model expects no gain; and whose it is."""
-        query = None
         if snapshot.pending:
             query = self._beside(name, snapshot, generator) if name != ALONE else None
             return (ALONE, self._beside_alone(snapshot, generator)) if query is None else (name, query)
         if self.nearly_spent(snapshot) and (query := self._improving(snapshot, generator, surest=True)) is not None:
             return INTEGRATED, query
-        if name == LINKED:
-            query = self._bounded(snapshot, generator)
-        elif name == INTEGRATED:
-            query = self._improving(snapshot, generator)
-        if query is not None:
+        rules = {LINKED: self._bounded, INTEGRATED: self._improving}
+        if name in rules and (query := rules[name](snapshot, generator)) is not None:
             return name, query
         seen = snapshot.transformed(self.transform(snapshot))
         u, _ = self.target_only.design(seen, generator)
-        noted = self._noted_alone(snapshot, u)
-        return ALONE, self.placed(u, self.space.target, snapshot, generator, **noted)
+        return ALONE, self.placed(u, self.space.target, snapshot, generator, **self._noted_alone(snapshot, u))
 
     def _noted_alone(self, snapshot: Snapshot, u: Tensor) -> dict[str, Any]:
         """What the model of the target alone expects at a ``1 x d`` design."""
-        gp, data, transform = self.target_only.gp, self._of_target(snapshot)[0], self.transform(snapshot)
-        mean, deviation = transform.moments(*gp.predict(*data, u))
-        _, spread = transform.moments(*gp.predict(*data, u, observed=True))
-        return {"mean": mean.item(), "deviation": deviation.item(), "spread": spread.item()}
+        mean, *deviations = self._alone_at(snapshot, u)
+        (known, deviation), (_, spread) = (self.transform(snapshot).moments(mean, each) for each in deviations)
+        return {"mean": known.item(), "deviation": deviation.item(), "spread": spread.item()}
 
     def _bounded(self, snapshot: Snapshot, generator: torch.Generator) -> Query | None:
         """Where the bound of the fitted chain is largest, if it gains something."""
@@ -177,7 +171,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         u, beta = self.bounded(model, snapshot, generator)
         if self._gain(model, u, beta, snapshot) < MIN_GAIN and snapshot.best(self.space.target) is not None:
             return None
-        at = self.level(model, u, beta, snapshot)
+        at = self.level(model, u, snapshot)
         if at.noted.get("because") == "overdue":
             surest, _ = self.bounded(model, snapshot, generator, beta=0.0)
             u, beta = (surest, 0.0) if self._gain(model, surest, 0.0, snapshot) > MIN_GAIN else (u, beta)
@@ -204,7 +198,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         least = best.item() + MIN_IMPROVEMENT if surest else math.log(MIN_IMPROVEMENT)
         if gain < least and snapshot.best(fidelity) is not None:
             return None
-        at = self.level(self.model(snapshot), u, 1.0, snapshot)
+        at = self.level(self.model(snapshot), u, snapshot)
         return self.query_near(model, u, 1.0, at, snapshot, generator, warp, {"beta": 0.0} if surest else {})
 
     def _gain(self, model: Chain, u: Tensor, beta: float, snapshot: Snapshot) -> float:
@@ -223,20 +217,16 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if gains[order[0]] < seeker.least and snapshot.best(self.space.target) is not None:
             return None
         chain, beta = self.model(snapshot), self.width_after(snapshot.records) if name == LINKED else 1.0
-        mean, variance = pool.moments(LINKED, joint_of(chain), flying)
-
-        def at(i: int) -> tuple[PoolDesign, Tensor, float, Snapshot]:
-            design = PoolDesign(mean[i], variance[i], chain.slopes, self.space.unit_dim)
-            return design, pool.designs[i : i + 1], beta, snapshot
-
+        parts = explained(chain.slopes, pool.moments(LINKED, joint_of(chain), flying)[1]).tolist()
         levels = range(self.space.num_fidelities)
-        clear = [are_clear(pool.designs, m, snapshot).tolist() for m in levels]
-        due = [self.level_due(m, snapshot)[0] for m in levels]
-        free = (i for i in order if any(clear[m][i] for m in {*due}))
-        chosen = next((i for i in free if clear[due[self.level_wanted(*at(i))]][i]), order[0])
+        free = [are_clear(pool.designs, self.level_due(m, snapshot)[0], snapshot).tolist() for m in levels]
+        some = (i for i in order if any(each[i] for each in free))
+        wanted = ((i, self.level_wanted(parts[i], pool.designs[i : i + 1], snapshot)) for i in some)
+        chosen = next((i for i, m in wanted if free[m][i]), order[0])
         u, noted = self.surrogate.to(pool.designs[chosen : chosen + 1]), {"beta": beta} if name == LINKED else {}
         warp = self.transform(snapshot) if name == LINKED else self.transforms(snapshot)[0]
-        return self.query_near(seeker.model, u, beta, self.level(*at(chosen)), snapshot, generator, warp, noted)
+        at = self.level_of(parts[chosen], u, snapshot)
+        return self.query_near(seeker.model, u, beta, at, snapshot, generator, warp, noted)
 
     def _beside_alone(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         """The same of the model of the target alone, whatever it expects."""
@@ -286,11 +276,11 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
                 return UpperConfidenceBound(m, self.width_after(snapshot.records))
             return StandardizedBound(MultiFidelityUpperConfidenceBound(model, self.width_after(snapshot.done)))
 
-        def improvement(m: PoolTarget | None) -> AcquisitionFunction:
-            return LogExpectedImprovement(m or TargetModel(model, least), best)
-
         if name == INTEGRATED:
-            return Seeker(model, joint_of(model), improvement, weighed, math.log(MIN_IMPROVEMENT), unit=unit)
+            target, kept = TargetModel(model, least), math.log(MIN_IMPROVEMENT)
+            return Seeker(
+                model, joint_of(model), lambda m: LogExpectedImprovement(m or target, best), weighed, kept, unit=unit
+            )
         weighed = partial(weighed, reference=lambda: best)
         return Seeker(model, joint_of(model), bound, weighed, best + MIN_GAIN * least.item() / unit, shift, unit)
 
@@ -334,8 +324,15 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
                 mean, variance = model.mean_variance(self.surrogate.to(u))
             total = variance[0, -1] + model.noise[-1] + (SURE * model.scale[-1]).square()
             found[name] = [mean[0, -1].item(), total.sqrt().item()]
-        mean, deviation = self.target_only.gp.predict(*self._of_target(snapshot)[0], u, observed=True)
-        return found | {ALONE: [mean.item(), deviation.item()]}
+        alone = self._alone_at(snapshot, u)
+        return found | {ALONE: [alone[0].item(), alone[2].item()]}
+
+    def _alone_at(self, snapshot: Snapshot, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the model of the target alone tells of a ``1 x d`` design: mean, deviation, that of an observation."""
+        (_, Y, _), gp, _ = self._of_target(snapshot)
+        shift, scale = self.target_only.gp.units(Y)
+        mean, variance, noise = (part.reshape(()).to("cpu", torch.double) for part in gp.joint(self.surrogate.to(u)))
+        return shift + scale * mean, scale * variance.sqrt(), scale * (variance + noise).sqrt()
 
     def _of_target(self, snapshot: Snapshot) -> tuple[Data, CachedGP, float]:
         """The data of the target alone, their model and the best of them, in its units."""
@@ -371,13 +368,14 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         The second is the first where some values are outliers far below all others, which would be lost beside them;
         else the identity.
         """
-        return self._transforms(self._settled(snapshot), lambda: self._made_transforms(snapshot))
 
-    def _made_transforms(self, snapshot: Snapshot) -> tuple[Warp, Warp]:
-        records, outliers = snapshot.to_fit_transform(self.modelled(snapshot))
-        key = [(r.query.x, r.query.fidelity, r.value) for r in records]
-        warp = self._warp(key, lambda: self._fitted_warp(records))
-        return warp, warp if outliers else IDENTITY
+        def found() -> tuple[Warp, Warp]:
+            records, outliers = snapshot.to_fit_transform(self.modelled(snapshot))
+            key = [(r.query.x, r.query.fidelity, r.value) for r in records]
+            warp = self._warp(key, lambda: self._fitted_warp(records))
+            return warp, warp if outliers else IDENTITY
+
+        return self._transforms(self._settled(snapshot), found)
 
     def _fitted_warp(self, records: list[Record]) -> Warp:
         """The map of the lowest fidelity's values to a normal sample, if the model of everything is much the better

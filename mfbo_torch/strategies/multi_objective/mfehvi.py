@@ -325,7 +325,7 @@ class MFEHVI(Strategy):
             total += linked[-1] * (parts[0] * parts[1]).sqrt() / (high - low).square().clamp_min(least)
         worth = [share / cost for share, cost in zip(total.tolist(), costs, strict=True)]
         level = next((m for m, factor in enumerate(growth) if worth[m] >= factor * worth[-1] > 0), self.space.target)
-        return rule.last_level(min(level, rule.level_of_outcomes(u, 1.0, snapshot)), snapshot)
+        return rule.last_level(min(level, rule.level_of_outcomes(u, snapshot)), snapshot)
 
     def _scalarised(self, name: str, history: History, goal: _Goal, generator: torch.Generator) -> tuple[str, Query]:
         """The query of a model for one random scalarisation; and whose it is."""

@@ -132,7 +132,7 @@ def test_fidelity_is_chosen_by_costs_at_the_design(monkeypatch):
     asked = {}
     for ratio in (1e-6, 0.999):
         monkeypatch.setattr(Snapshot, "costs_at", lambda self, u, r=ratio: (10.0 * r, 10.0))
-        asked[ratio] = strategy.rule.level(model, torch.tensor([[0.3]]).double(), 1.0, snapshot).fidelity
+        asked[ratio] = strategy.rule.level(model, torch.tensor([[0.3]]).double(), snapshot).fidelity
     assert asked == {1e-6: 0, 0.999: 1}
 
 
