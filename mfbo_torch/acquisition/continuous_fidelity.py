@@ -59,9 +59,8 @@ class AtFidelity(AcquisitionFunction):
     def fused(self) -> Fused | None:
         """The fused form of the other acquisition on designs; ``None`` where it has none."""
         inner = fused(self.acquisition)
-        if inner is None:
+        if inner is None or not isinstance(of := inner.outputs, Outputs):
             return None
-        of = inner.outputs
         return Fused(_Slice(of.processes, of.weights, of.offsets, self.value), inner.head)
 
     @t_batch_mode_transform(expected_q=1)

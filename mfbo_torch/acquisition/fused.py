@@ -26,9 +26,10 @@ from scipy.special import erfcx, ndtr
 from torch import Tensor
 
 from mfbo_torch.models.gp.conditioned import ConditionedModel
+from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.ops.cache import Cache
 from mfbo_torch.ops.once import Once
-from mfbo_torch.ops.posterior.fused import MOST_BYTES, Outputs, plain, rows
+from mfbo_torch.ops.posterior.fused import MOST_BYTES, OnArrays, Outputs, plain, rows
 from mfbo_torch.ops.prepared import Array
 
 Head: TypeAlias = Callable[[Array, Array], tuple[Array, Callable[[], tuple[Array | float, Array]]]]
@@ -45,7 +46,7 @@ SERIES_BELOW = -30.0
 class Fused(NamedTuple):
     """An acquisition function on arrays: the ``head`` of means and variances of its model's ``outputs``."""
 
-    outputs: Outputs
+    outputs: OnArrays
     head: Head
 
     def __call__(self, X: Array) -> Array:
@@ -120,7 +121,7 @@ class LastOutputs:
 def fused(acquisition: AcquisitionFunction) -> Fused | None:
     """The fused form of an acquisition function; ``None`` where it has none. Those of this package have a method for
     it; BoTorch's ``UpperConfidenceBound`` and ``LogExpectedImprovement`` have one with a
-    :class:`~mfbo_torch.models.CachedGP`."""
+    :class:`~mfbo_torch.models.CachedGP` and with a :class:`~mfbo_torch.models.multi_fidelity.target.TargetModel`."""
     own = getattr(acquisition, "fused", None)
     if own is not None:
         return own()
@@ -128,7 +129,10 @@ def fused(acquisition: AcquisitionFunction) -> Fused | None:
     if kind not in (UpperConfidenceBound, LogExpectedImprovement) or acquisition.posterior_transform is not None:
         return None
     number = acquisition.beta if kind is UpperConfidenceBound else acquisition.best_f
-    of = LastOutputs()(acquisition.model) if number.numel() == 1 else None
+    if number.numel() != 1:
+        return None
+    model = acquisition.model
+    of = model.on_arrays() if isinstance(model, TargetModel) else LastOutputs()(model)
     if of is None:
         return None
     floor = max(settings.min_variance.value(torch.double), LEAST_VARIANCE)

@@ -2,6 +2,7 @@ r"""Recursive co-kriging whose links and residuals are averaged over their poste
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,10 +12,12 @@ from torch import Tensor
 from mfbo_torch.models.gp.conditioned import given
 from mfbo_torch.models.multi_fidelity.base import FidelityModel, at_every_fidelity, levels
 from mfbo_torch.models.multi_fidelity.linked import BasePosterior, BaseProcess, LinkedPosterior, LinkedProcess, between
+from mfbo_torch.models.multi_fidelity.linked_outputs import LinkedOutputs
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.multi_fidelity.residual import averaged
 from mfbo_torch.ops.evidence import log_evidence
 from mfbo_torch.ops.kernels import describe
+from mfbo_torch.ops.posterior.fused import plain
 from mfbo_torch.utils.errors import SettingError
 
 NEGLIGIBLE_VARIANCE = 1e-10
@@ -192,6 +195,16 @@ class CoKrigingGP(FidelityModel):
             variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
         shape = *X.shape[:-1], self.num_fidelities
         return mean.view(shape), variance.view(shape)
+
+    def on_arrays(self) -> LinkedOutputs | None:
+        """The target's mean and variance with their gradients on arrays; ``None`` where points are pending, inputs are
+        transformed, or the model is not on the processor in double precision."""
+        here = plain(self.chain.train_X) and "input_transform" not in self.chain._modules
+        return self._outputs if here and self._pending is None else None
+
+    @cached_property
+    def _outputs(self) -> LinkedOutputs:
+        return LinkedOutputs(self._processes, self.shift[-1].item(), self.scale[-1].item())
 
     def _posteriors(self, U: Tensor) -> list[BasePosterior | LinkedPosterior]:
         """The posterior of every fidelity at ``... x q x d`` points."""

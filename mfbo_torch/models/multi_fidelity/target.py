@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.models.gp.base import SingleOutputModel
+from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
+from mfbo_torch.models.multi_fidelity.linked_outputs import LinkedOutputs
 
 
 class TargetModel(SingleOutputModel):
@@ -17,6 +19,11 @@ class TargetModel(SingleOutputModel):
     def __init__(self, model: Any, unit: Tensor) -> None:
         super().__init__()
         self.model, self.unit = model, unit
+
+    def on_arrays(self) -> LinkedOutputs | None:
+        """The moments in closed form, with their gradients on arrays; ``None`` where the model has none."""
+        found = self.model.on_arrays() if isinstance(self.model, CoKrigingGP) and type(self) is TargetModel else None
+        return None if found is None else found.over(self.unit.item())
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Moments of the target at ``b x 1 x d`` designs in its unit, without noise."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ def rows(X: Tensor) -> Array:
     return found
 
 
-def _with_fall(kernel: str, scaled: Array, points: Array) -> tuple[Array, Array]:
+def correlated(kernel: str, scaled: Array, points: Array) -> tuple[Array, Array]:
     """:func:`mfbo_torch.ops.kernels.with_fall` of ``b x d`` and ``n x d`` points, ``b x n``."""
     if kernel == "rbf":
         value = cdist(scaled, points, "sqeuclidean")
@@ -97,7 +97,7 @@ def moments(process: PreparedProcess, X: Array, gradient: bool = False) -> Momen
     has them; with ``gradient``, what :func:`gradient` needs."""
     scaled = X - process.center
     scaled *= process.scale
-    value, fall = _with_fall(process.kernel, scaled, process.points)
+    value, fall = correlated(process.kernel, scaled, process.points)
     # row by row, as the rounding of a product follows its shape: points without a value must leave the mean
     mean: Array = np.vecdot(value[:, : len(process.alpha)], process.alpha)
     mean += process.constant
@@ -189,6 +189,28 @@ class _MeanVariance(torch.autograd.Function):
         if torch.is_grad_enabled():  # only where a second derivative may follow
             slope = Once.apply("mean_variance", slope, X, grad_mean, grad_variance)
         return slope, None, None, None
+
+
+class OnArrays(Protocol):
+    """Means and variances of a model at a few points, and gradients, on arrays: see :class:`Outputs`."""
+
+    @property
+    def dim(self) -> int:
+        """Width of the points."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where points of this model are."""
+
+    @property
+    def row(self) -> int:
+        """Bytes of the correlations of one point."""
+
+    def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Any]]:
+        """Means and variances at ``b x d`` points; what :meth:`gradient` needs."""
+
+    def gradient(self, found: list[Any], by_mean: Array | float, by_variance: Array) -> Array:
+        """Gradient ``b x d`` of a function of means and variances with derivatives like these."""
 
 
 @dataclass(frozen=True)

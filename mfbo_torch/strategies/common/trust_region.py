@@ -15,13 +15,17 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from mfbo_torch.acquisition.fused import Fused, fused
 from mfbo_torch.history import Record
+from mfbo_torch.ops.posterior.fused import OnArrays, plain
+from mfbo_torch.ops.prepared import Array
 
 MANY = 7
 """Number of parameters from which on there is a region. With fewer the first design leaves no place far from all
@@ -65,3 +69,26 @@ class Trusted(AcquisitionFunction):
     def forward(self, X: Tensor) -> Tensor:
         """Values ``...`` at ``... x 1 x d`` points."""
         return self.inner(self.moved(X))
+
+    def fused(self) -> Fused | None:
+        """The fused form of the other acquisition at moved points; ``None`` where it has none."""
+        inner = fused(self.inner)
+        return (
+            None if inner is None or not plain(self.designs) else Fused(_Moved(inner.outputs, self.moved), inner.head)
+        )
+
+
+class _Moved:
+    """The outputs of a model at points that are moved first, which have no slope along the axes that are held."""
+
+    def __init__(self, inner: OnArrays, moved: Callable[[Tensor], Tensor]) -> None:
+        self.inner, self.moved = inner, moved
+        self.dim, self.row, self.device = inner.dim, inner.row, inner.device
+
+    def moments(self, X: Array, gradient: bool = False) -> tuple[Array, Array, list[Any]]:
+        there = self.moved(torch.from_numpy(X)).numpy()
+        mean, variance, found = self.inner.moments(there, gradient)
+        return mean, variance, [found, there == X]
+
+    def gradient(self, found: list[Any], by_mean: Array | float, by_variance: Array) -> Array:
+        return self.inner.gradient(found[0], by_mean, by_variance) * found[1]

@@ -7,6 +7,7 @@ import dense
 import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
+from gpytorch.kernels import MaternKernel, ScaleKernel
 from refusals import refused
 
 from mfbo_torch.models import CoKrigingGP, PerFidelityGP
@@ -111,6 +112,28 @@ def test_gradients():
     X = dense.points(3, 3)[:, :-1].requires_grad_(True)
     assert torch.autograd.gradcheck(model.mean_variance, (X,))
     assert torch.autograd.gradcheck(model.hallucinate(dense.points(3, 2, seed=9)).mean_variance, (X,))
+
+
+@pytest.mark.parametrize("covar_module", [None, "matern12", "matern32", "matern52"])
+@pytest.mark.parametrize("counts", [(14, 6, 3), (9, 5), (3, 7, 5)])
+@pytest.mark.parametrize("known", [False, True])
+def test_target_on_arrays(counts, known, covar_module):
+    X, Y = dense.data(counts, seed=1)
+    Yvar = torch.linspace(1e-3, 1e-2, len(X), dtype=torch.double).unsqueeze(-1) if known else None
+    nu = covar_module and int(covar_module[-2]) / 2
+    kernels = nu and [ScaleKernel(MaternKernel(nu, ard_num_dims=X.shape[-1] - 1)) for _ in counts]
+    model = CoKrigingGP(PerFidelityGP(X, Y, len(counts), Yvar, covar_modules=kernels).fit())
+    target = TargetModel(model, torch.tensor(2.5).double())
+    U = torch.cat([torch.rand(7, model.dim).double(), X[X[:, -1] == 0][:3, :-1], X[-2:, :-1]]).requires_grad_()
+    mean, variance, _ = target.joint(U.unsqueeze(-2))
+    by_mean, by_variance = torch.rand(2, len(U)).double()
+    (expected,) = torch.autograd.grad((by_mean * mean.squeeze() + by_variance * variance.squeeze()).sum(), U)
+    on_arrays = target.on_arrays()
+    found, spread, at = on_arrays.moments(U.detach().numpy(), gradient=True)
+    assert found == pytest.approx(mean.detach().squeeze().numpy(), rel=1e-9, abs=1e-9)
+    assert spread == pytest.approx(variance.detach().squeeze().numpy(), rel=1e-7, abs=1e-10)
+    gradient = on_arrays.gradient(at, by_mean.numpy(), by_variance.numpy())
+    assert gradient[:7] == pytest.approx(expected[:7].numpy(), rel=1e-6, abs=1e-7)
 
 
 def test_the_band_closes_where_only_the_target_was_asked():
