@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from botorch.acquisition import PosteriorMean
+from botorch.acquisition import PosteriorMean, UpperConfidenceBound
 from botorch.models import SingleTaskGP
 
 from mfbo_torch import MFGPUCB, Space
 from mfbo_torch.history import History, Query
 from mfbo_torch.loop.runner import run
+from mfbo_torch.models import CachedGP
 from mfbo_torch.problems import Borehole
 from mfbo_torch.strategies.common.trust_region import FIRST, LEAST, MOST, Trusted, half_width
 
@@ -45,6 +46,18 @@ def test_points_move_into_the_nearest_cube():
     assert torch.equal(trusted(X), trusted.inner(moved))
     with torch.no_grad():
         assert torch.equal(trusted.moved(moved), moved)
+
+
+def test_on_arrays_as_with_torch():
+    designs = torch.rand(9, 3, dtype=torch.double)
+    gp = CachedGP(SingleTaskGP(designs, designs.square().sum(-1, keepdim=True)))
+    trusted = Trusted(UpperConfidenceBound(gp, 2.0), designs[:4], 0.1)
+    X = torch.rand(30, 1, 3, dtype=torch.double, requires_grad=True)
+    values = trusted(X)
+    (slopes,) = torch.autograd.grad(values.sum(), X)
+    found, gradient = trusted.fused().with_gradient(X.detach().squeeze(-2).numpy())
+    assert found == pytest.approx(values.detach().numpy())
+    assert gradient == pytest.approx(slopes.squeeze(-2).numpy(), abs=1e-9)
 
 
 def test_no_chain_of_the_default_looks_farther():
