@@ -18,7 +18,7 @@ from refusals import refused
 from tolerances import TOLERANCES
 
 from mfbo_torch.acquisition import MultiFidelityUpperConfidenceBound, cost_thresholds, select_fidelity
-from mfbo_torch.acquisition.multi_fidelity_ucb import explained_variance
+from mfbo_torch.acquisition.multi_fidelity_ucb import explained, explained_variance, lowest_paying
 from mfbo_torch.models import PerFidelityGP
 
 LINKS = ("recursive", "independent")
@@ -122,6 +122,20 @@ def test_cost_thresholds_weigh_what_a_fidelity_explains():
     assert 0 < share < 1
     for cost, expected in ((0.99 * share, 0), (1.01 * share, 1)):
         assert select_fidelity(model, u, BETA, cost_thresholds(model, u, BETA, [cost, 1.0])) == expected
+
+
+@pytest.mark.parametrize("counts", COUNTS, ids=str)
+def test_the_lowest_that_pays(counts):
+    """As by the thresholds; of what is explained at several designs each row is that of the design."""
+    model, costs = dense.hand_made(counts), [1.0, 3.0, 10.0, 25.0][: len(counts)]
+    U = dense.points(1, 8)[:, :-1]
+    with torch.no_grad():
+        every = explained(model.slopes, model.mean_variance(U)[1])
+    for u, found in zip(U.split(1), every, strict=True):
+        assert torch.allclose(found, explained_variance(model, u))
+        gamma = cost_thresholds(model, u, BETA, costs)
+        assert lowest_paying(found.tolist(), costs) == select_fidelity(model, u, BETA, gamma)
+    assert lowest_paying([0.0] * len(counts), costs) == len(counts) - 1
 
 
 def test_noise_leaves_less_to_explain():
