@@ -138,6 +138,14 @@ class RecursiveMFGPUCB(UpperBounds):
         """
         if fidelity == 0 and self.space.target and self._climbing(snapshot):
             return self.cheapest.design(snapshot, snapshot.generator(self.seed))[0][0]
+        promoted, asked = self._promoted(fidelity, snapshot), len(snapshot.initial)
+        if promoted is not None:
+            return promoted
+        return self.initial_point(asked, asked if fidelity else snapshot.initial.count(0))
+
+    def _promoted(self, fidelity: int, snapshot: Snapshot) -> Tensor | None:
+        """The best of the designs below a fidelity that is :data:`APART` from those asked there, or the one farthest
+        from them; ``None`` where no value is left below."""
         here = [r for r in snapshot.records if r.query.fidelity == fidelity]
         taken = {r.query.x for r in here}
         for m in reversed(range(fidelity)):
@@ -145,8 +153,7 @@ class RecursiveMFGPUCB(UpperBounds):
             if below:
                 break
         else:
-            asked = len(snapshot.initial)
-            return self.initial_point(asked, asked if fidelity else snapshot.initial.count(0))
+            return None
         below.sort(key=lambda r: (-(r.value or 0.0), r.id))
         U = snapshot.designs(below)
         if not here:
@@ -163,10 +170,26 @@ class RecursiveMFGPUCB(UpperBounds):
         return snapshot.initial.count(0) >= first and len(self.cheapest.modelled(snapshot)) >= 2
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        if snapshot.pending and not snapshot.at(self.space.target):
+            return self._unanswered(snapshot, generator)
         model = self.model(snapshot)
         u, beta = self.bounded(model, snapshot, generator)
         at = self.level(model, u, snapshot)
         return self.query_near(model, u, beta, at, snapshot, generator, self.transform(snapshot), {"beta": beta})
+
+    def _unanswered(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
+        """The query while the target's first values are to come, as the first design goes on: below the target in equal
+        parts until that costs as much as a query of it, then at the target; where the best of the designs below is."""
+        level, costs = self.level_due(0, snapshot)[0], snapshot.costs
+        if level < self.space.target:
+            counts = snapshot.history.queries_per_fidelity(self.space.num_fidelities)
+            level = min(range(self.space.target), key=lambda m: (counts[m] + 1) * costs[m])
+        u = self._promoted(level, snapshot)
+        if u is None:
+            level = 0
+            climbing = self.space.target and self._climbing(snapshot)
+            u = self.initial_point_at(0, snapshot) if climbing else self.random_design(generator)
+        return self.placed(u, level, snapshot, generator)
 
     def level(self, model: Chain, u: Tensor, snapshot: Snapshot) -> FidelityChoice:
         """The fidelity that explains enough of the target's variance at a ``1 x d`` design for its cost; or a lower one

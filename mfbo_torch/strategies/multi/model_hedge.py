@@ -129,8 +129,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is; as without a hedge while the target has no value."""
         if not self.target_only.modelled(snapshot):
-            query = self._beside(LINKED, snapshot, generator) if snapshot.pending else None
-            return super().propose(snapshot, generator) if query is None else query
+            return super().propose(snapshot, generator)
         warp, common = self.transforms(snapshot)
         judge, key = partial(noted_densities, warp), (self._settled(snapshot), self.models)
         parts = self._shares(key, lambda: shares(snapshot.records, self.models, judge))
