@@ -92,10 +92,10 @@ def planned(problem: str, method: str, seed: int) -> list[tuple[int, ...]]:
 
     One to the largest capital, looked at on its way, and one to the smallest. A method whose first design depends on
     the capital has a run to the second smallest too; MF-NAIVE and the default, whose last queries depend on it, one to
-    each.
+    each. With workers there are runs to each but the smallest.
     """
     if method in report.IN_FLIGHT:
-        return [report.CAPITALS[1:]]
+        return [(capital,) for capital in reversed(report.CAPITALS[1:])]
     if method in ("MFNaive", "MFGPUCB"):
         return [(capital,) for capital in reversed(report.CAPITALS)]
     own = 2 if method in FORESEEING or report.default(method) else 1

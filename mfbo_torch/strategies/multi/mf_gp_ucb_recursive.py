@@ -123,6 +123,14 @@ class RecursiveMFGPUCB(UpperBounds):
         most = 10 * self.space.dim
         return [max(top, min(most, int(share / cost + 1e-9))) for cost in costs[:-1]]
 
+    def due(self, snapshot: Snapshot) -> int | None:
+        """The fidelity of the next initial query. Beside others of which none has ended it is the cheapest one, for at
+        most as much as a query of the target costs: what is above goes where the best below is."""
+        level, pending = super().due(snapshot), len(snapshot.pending)
+        if not level or not pending or pending < len(snapshot):
+            return level
+        return 0 if (snapshot.initial.count(0) + 1) * snapshot.costs[0] <= snapshot.costs[-1] else level
+
     def initial_point(self, index: int, rank: int) -> Tensor:
         dim, seed = self.space.dim, self.seed
         return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]

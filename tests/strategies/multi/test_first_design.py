@@ -1,5 +1,7 @@
 """How many first queries the default has at each fidelity."""
 
+from itertools import pairwise
+
 import pytest
 
 from mfbo_torch import Parameter, minimize
@@ -42,6 +44,43 @@ def test_the_first_design_is_paid_for(target_costs):
 def test_an_initial_capital_is_heeded():
     assert counts((1, 10, 100), None, initial_capital=2.0) == [22, 7, 1]
     assert counts((1, 10, 100), 2, initial_capital=1.5) == [20, 3, 1]
+
+
+def beside(most: int, costs=(1, 3, 9, 27), capital=20 * 27.0):
+    """The queries of sixteen workers until the target has a value; the cheaper an evaluation, the sooner it ends."""
+    optimizer, running, clock = Optimizer(MFGPUCB(space=Space(SQUARE, costs=costs), capital=capital)), [], 0.0
+    while len(optimizer.history) < most:
+        for record in optimizer.ask(16 - len(running), capital=capital):
+            running.append((clock + record.cost, record.id))
+        clock, number = min(running)
+        running.remove((clock, number))
+        record = optimizer.history.records[number]
+        x, y = record.query.x
+        yield optimizer.history
+        if record.query.fidelity == len(costs) - 1:
+            return
+        optimizer.tell(number, -((x - 0.3) ** 2) - (y - 0.6) ** 2 - 0.01 * record.query.fidelity)
+
+
+def test_nothing_is_asked_at_the_target_before_something_has_ended():
+    first = next(beside(40))
+    assert len(first) == 16
+    assert {record.query.fidelity for record in first} == {0}
+
+
+def test_until_the_target_answers_the_first_design_goes_on():
+    """Each query of the target, after the first ones, goes where the best below is, and the fidelities below have cost
+    as much by then."""
+    *_, last = beside(120)
+    asked = [i for i, record in enumerate(last) if record.query.fidelity == 3]
+    assert asked
+    for i in asked:
+        x, y = last.records[i].query.x
+        below = [r for r in last.records[:i] if r.query.fidelity < 3]
+        assert last.records[i].query.x in {r.query.x for r in below}
+        assert (x - 0.3) ** 2 + (y - 0.6) ** 2 < 0.5
+    for i, j in pairwise([i for i in asked if last.records[i].query.meta["stage"] == "model"]):
+        assert 26 <= sum(record.cost for record in last.records[i + 1 : j]) <= 27
 
 
 @pytest.mark.parametrize("target_costs", [0.05, 0.1, 0.2, 0.5])
