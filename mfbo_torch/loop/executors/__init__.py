@@ -17,7 +17,7 @@ from mfbo_torch.loop.executors.dask_workers import DaskWorkers, on_dask
 from mfbo_torch.loop.executors.processes import Processes, in_processes
 from mfbo_torch.loop.executors.ray_workers import RayWorkers, on_ray
 from mfbo_torch.loop.executors.resources import KINDS, Placement
-from mfbo_torch.loop.executors.submitit_jobs import SubmititJobs, in_jobs
+from mfbo_torch.loop.executors.submitit_jobs import LOG, SubmititJobs, in_jobs, unfinished
 from mfbo_torch.loop.executors.workers import POLL_SECONDS, Attempt, WorkerLost, Workers
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.validation import number, whole
@@ -80,6 +80,10 @@ def start(
         workers = whole("workers", workers)
         if workers > MOST_WORKERS:
             raise SettingError("workers", workers, f"at most {MOST_WORKERS:,}")
+    in_folder = placement.kind in ("slurm", "submitit")
+    if folder is not None and not in_folder and (left := unfinished(folder)):
+        says = "jobs without a result in %s: %d; the executors slurm and submitit wait for them, this one repeats them"
+        LOG.warning(says, folder, left)
     if placement.kind == "dask":
         return on_dask(workers, scheduler, timeout)
     if placement.kind == "ray":

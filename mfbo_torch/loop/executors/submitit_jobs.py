@@ -252,6 +252,12 @@ def _apply(call: tuple[Any, tuple[Any, ...]]) -> Any:
     return fn(*args)
 
 
+def unfinished(folder: Path) -> int:
+    """How many jobs of an earlier driver there are in a folder that have left no result."""
+    submitted = (path.parent / path.name.replace(SUBMITTED, RESULT) for path in folder.glob(f"*/*{SUBMITTED}"))
+    return sum(not result.exists() for result in submitted)
+
+
 @contextmanager
 def in_jobs(placement: Placement, workers: int, folder: Path | None, timeout: float | None) -> Iterator[Workers]:
     """Jobs for as long as the context lasts; without a folder, in one that does not outlast it."""

@@ -193,3 +193,16 @@ def test_a_fidelity_of_many_digits_is_refused():
 
 def test_a_mapping_without_a_kind_is_told_of_it():
     refused("a mapping with kind, one of processes", submitit_jobs.Placement.read, {"kid": "dask"})
+
+
+def test_jobs_of_another_executor_are_told(tmp_path, caplog):
+    """A run that goes on elsewhere repeats what its jobs still do."""
+    for number, ended in ((7, True), (8, False)):
+        job = tmp_path / f"{number}-0"
+        job.mkdir()
+        (job / f"{number}_submitted.pkl").touch()
+        if ended:
+            (job / f"{number}_0_result.pkl").touch()
+    with start("processes", workers=1, folder=tmp_path):
+        pass
+    assert f"jobs without a result in {tmp_path}: 1" in caplog.text
