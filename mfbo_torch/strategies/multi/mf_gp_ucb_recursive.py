@@ -125,11 +125,19 @@ class RecursiveMFGPUCB(UpperBounds):
 
     def due(self, snapshot: Snapshot) -> int | None:
         """The fidelity of the next initial query. Beside others of which none has ended it is the cheapest one, for at
-        most as much as a query of the target costs: what is above goes where the best below is."""
+        most as much as those above cost: these go where the best below is."""
         level, pending = super().due(snapshot), len(snapshot.pending)
         if not level or not pending or pending < len(snapshot):
             return level
-        return 0 if (snapshot.initial.count(0) + 1) * snapshot.costs[0] <= snapshot.costs[-1] else level
+        above = sum(n * cost for n, cost in zip(self.counts(snapshot)[1:], snapshot.costs[1:], strict=True))
+        return 0 if (snapshot.initial.count(0) + 1) * snapshot.costs[0] <= above else level
+
+    def ready(self, snapshot: Snapshot) -> bool:
+        return super().ready(snapshot) or self._awaits_the_first(snapshot)
+
+    def _awaits_the_first(self, snapshot: Snapshot) -> bool:
+        """Whether the target has no value yet, and some queries have none."""
+        return bool(snapshot.pending) and not snapshot.at(self.space.target)
 
     def initial_point(self, index: int, rank: int) -> Tensor:
         dim, seed = self.space.dim, self.seed
@@ -178,7 +186,7 @@ class RecursiveMFGPUCB(UpperBounds):
         return snapshot.initial.count(0) >= first and len(self.cheapest.modelled(snapshot)) >= 2
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
-        if snapshot.pending and not snapshot.at(self.space.target):
+        if self._awaits_the_first(snapshot):
             return self._unanswered(snapshot, generator)
         model = self.model(snapshot)
         u, beta = self.bounded(model, snapshot, generator)
