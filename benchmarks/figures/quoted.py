@@ -236,9 +236,9 @@ def _suite() -> Iterator[Quote]:
     yield Quote("README.md", "has a smaller median on {} problems. In brackets", [len(worse(20))])
     for says, names in {
         "noise at both fidelities: {} ({})": ["noisy"],
-        "Ackley's function in eight {} ({})": ["ackley-8"],
+        "a cliff in two dimensions {} ({})": ["cliff-2"],
         "a small network {} ({}), a cliff in four dimensions {} ({})": ["network", "cliff-4"],
-        "Rosenbrock's function in five {} ({})": ["rosenbrock-5"],
+        "Rosenbrock's function in five {} ({}), Levy's in five {} ({})": ["rosenbrock-5", "levy-5"],
         "boosted trees {} ({})": ["trees"],
     }.items():
         pairs = [(report.middle(runs, name, ours, 20), report.best(runs, name, 20, ours)) for name in names]
