@@ -331,6 +331,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         (_, Y, _), gp, _ = self._of_target(snapshot)
         shift, scale = self.target_only.gp.units(Y)
         mean, variance, noise = (part.reshape(()).to("cpu", torch.double) for part in gp.joint(self.surrogate.to(u)))
+        variance = variance.clamp_min(SURE**2)  # rounding may leave less than nothing beside an observation
         return shift + scale * mean, scale * variance.sqrt(), scale * (variance + noise).sqrt()
 
     def _of_target(self, snapshot: Snapshot) -> tuple[Data, CachedGP, float]:
