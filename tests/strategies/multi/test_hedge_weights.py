@@ -3,8 +3,13 @@
 import math
 
 import pytest
+import torch
 
 from mfbo_torch.history import History, Query
+from mfbo_torch.history.observation import Observation
+from mfbo_torch.loop.optimizer import Optimizer
+from mfbo_torch.space import Space
+from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.multi.hedge_weights import FADE, LEAST, WORST, shares, whose_turn
 
 NAMES = ("a", "b", "c")
@@ -83,3 +88,26 @@ def test_a_model_that_asks_cheaply_has_more_queries_not_less_capital():
         history = history.asked(Query((0.0,), 1, meta), cost)
         history = history.updated(history.records[-1].done(0.0))
     assert queries["a"] >= 9 * queries["b"]
+
+
+@pytest.mark.parametrize("error", [None, 0.0, 0.05])
+def test_what_the_target_alone_predicts(error):
+    """In closed form as by the model's own posterior, beside observations too, whose noise may be known."""
+    space = Space({"x": (0.0, 1.0)}, costs=(1, 10))
+    optimizer = Optimizer(MFGPUCB(space=space, capital=200.0))
+    while queries := optimizer.ask(capital=200.0):
+        ((x,),) = [record.query.x for record in queries]
+        value = math.sin(6 * x) + x
+        optimizer.tell(queries[0].id, value if error is None else Observation(value, error))
+    rule = optimizer.strategy.rule
+    snapshot = rule.snapshot(optimizer.history)
+    data = rule._of_target(snapshot)[0]
+    for x in [*(record.query.x[0] for record in optimizer.history), 0.123, 0.777]:
+        u = torch.tensor([[x]], dtype=torch.double)
+        mean, deviation, spread = rule._alone_at(snapshot, u)
+        known, apart = rule.target_only.gp.predict(*data, u)
+        _, seen = rule.target_only.gp.predict(*data, u, observed=True)
+        assert mean.item() == pytest.approx(known.item(), abs=1e-8)
+        assert deviation.item() == pytest.approx(apart.item(), rel=1e-2, abs=1e-4)
+        assert spread.item() == pytest.approx(seen.item(), rel=1e-2, abs=1e-4)
+        assert 0 < deviation <= spread
