@@ -32,7 +32,7 @@ def parts(n: int, rounds: int) -> dict[str, Any]:
     assert process is not None
     X = draw(case, POINTS, 1, seed=1)
     tracked, rows, ones = X.clone().requires_grad_(), fused.rows(X), np.ones(POINTS)
-    value = fused._with_fall(process.kernel, (rows - process.center) * process.scale, process.points)[0]
+    value = fused.correlated(process.kernel, (rows - process.center) * process.scale, process.points)[0]
     found = fused.moments(process, rows, gradient=True)
 
     def products(back: bool) -> None:
@@ -48,7 +48,7 @@ def parts(n: int, rounds: int) -> dict[str, Any]:
         "value": without(lambda: acquisition(X)),
         "posterior": without(lambda: model.posterior(X)),
         "arrays": lambda: fused.moments(process, rows),
-        "correlations": lambda: fused._with_fall(process.kernel, rows, process.points),
+        "correlations": lambda: fused.correlated(process.kernel, rows, process.points),
         "products": lambda: products(back=False),
         "gradient": lambda: torch.autograd.grad(acquisition(tracked).sum(), tracked),
         "tracked posterior": lambda: model.posterior(tracked),
