@@ -90,15 +90,15 @@ class CoKrigingGP(FidelityModel):
 
     def _linked(self, m: int) -> LinkedProcess:
         """Fidelity ``m``, which follows the one below; its slope comes from a fit without the variance of that one."""
-        below, (U, Y, known) = self._processes[m - 1], self._data(m)
+        below, (U, Y, known), links = self._processes[m - 1], self._data(m), self.num_fidelities - 1
         root = next(k for k in reversed(range(m)) if not self.chain.linked[k])
         kernel, usual = self.chain.levels[root].covar_module, self.chain.noise[root] / self.scale[root].square()
         there = below.at_upper
         mean, unknown = there.mean[: len(U)], there.covariance()[: len(U), : len(U)]
-        residual = averaged(kernel, U, Y, mean, usual, known)
+        residual = averaged(kernel, U, Y, mean, usual, links, known)
         slope, squared = residual.rho, residual.squared
         if squared * unknown.diagonal().max() > NEGLIGIBLE_VARIANCE:
-            residual = averaged(kernel, U, Y, mean, usual, known, squared * unknown)
+            residual = averaged(kernel, U, Y, mean, usual, links, known, squared * unknown)
         return LinkedProcess(below, residual, slope, squared, below.designs[len(U) :])
 
     @property

@@ -37,16 +37,23 @@ def little_noise() -> GaussianLikelihood:
     return GaussianLikelihood(noise_prior=LogNormalPrior(-10.0, 3.0), noise_constraint=constraint)
 
 
-class LinkedMean(Mean):
-    r"""The mean ``c + ρ z``, where ``z``, the last column, is the mean of the fidelity below."""
+def slope_variance(links: int) -> float:
+    """The prior variance of each slope of a chain, whose mean is 1. However many ``links`` there are, that of their
+    product is between 1 and ``e - 1``, and it is positive in five of six chains at least."""
+    return 1 / links
 
-    def __init__(self, linked: bool) -> None:
+
+class LinkedMean(Mean):
+    r"""The mean ``c + ρ z``, where ``z``, the last column, is the mean of the fidelity below; ``c`` alone without
+    ``links``. The prior of ``ρ`` is normal about 1 (:func:`slope_variance`)."""
+
+    def __init__(self, links: int) -> None:
         super().__init__()
         self.register_parameter("constant", torch.nn.Parameter(torch.zeros(())))
-        self.register_parameter("rho", torch.nn.Parameter(torch.tensor(1.0 if linked else 0.0), requires_grad=linked))
+        self.register_parameter("rho", torch.nn.Parameter(torch.tensor(1.0 if links else 0.0), requires_grad=links > 0))
         give_prior(self, "constant", NormalPrior(0.0, 1.0))
-        if linked:
-            give_prior(self, "rho", NormalPrior(1.0, 1.0))
+        if links:
+            give_prior(self, "rho", NormalPrior(1.0, math.sqrt(slope_variance(links))))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.constant + self.rho * x[..., -1]
@@ -65,14 +72,15 @@ class _ResidualGP(ExactGP, GPyTorchModel):
 
 class Level(torch.nn.Module):
     """Kernel, mean and noise of one fidelity's (residual) process over ``dim`` inputs, in standardised units; the mean
-    follows the fidelity below if ``linked``. By default the kernel is RBF with a lengthscale prior that scales with the
-    dimension and shared lengthscales as in :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`; for a residual
-    it has an output scale with a prior on small ones."""
+    follows the fidelity below if the chain has ``links``. By default the kernel is RBF with a lengthscale prior that
+    scales with the dimension and shared lengthscales as in
+    :func:`~mfbo_torch.models.gp.shared_lengthscales.ard_kernel`; for a residual it has an output scale with a prior on
+    small ones."""
 
     def __init__(
         self,
         dim: int,
-        linked: bool,
+        links: int,
         infer_noise: bool,
         kernel: Kernel | None = None,
         groups: Sequence[int] | None = None,
@@ -80,12 +88,12 @@ class Level(torch.nn.Module):
         super().__init__()
         if kernel is None:
             kernel = ard_kernel(dim, groups)
-            if linked:
+            if links:
                 above = GreaterThan(1e-8, transform=torch.exp, inv_transform=torch.log, initial_value=0.1)
                 prior = LogNormalPrior(math.log(0.1), 1.5)
                 kernel = ScaleKernel(kernel, outputscale_prior=prior, outputscale_constraint=above)
         self.covar_module = kernel
-        self.mean_module = LinkedMean(linked)
+        self.mean_module = LinkedMean(links)
         self.likelihood = little_noise()
         self.infer_noise = infer_noise
 

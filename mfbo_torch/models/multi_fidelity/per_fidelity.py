@@ -118,7 +118,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         kernels = covar_modules or [None] * num_fidelities
         self.linked = links(self.train_X, num_fidelities, link)
         self.levels = torch.nn.ModuleList(
-            Level(self.dim, linked, train_Yvar is None, kernel, groups)
+            Level(self.dim, linked * (num_fidelities - 1), train_Yvar is None, kernel, groups)
             for linked, kernel in zip(self.linked, kernels, strict=True)
         ).to(train_X)
         shift, scale = units(train_X, self.train_Y, self.linked, link)
@@ -213,7 +213,8 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         for m, linked in enumerate(self.linked):
             if linked != former[m]:
                 kernel = self._levels[m].covar_module if self._own_kernels else None
-                self.levels[m] = Level(self.dim, linked, self.train_Yvar is None, kernel, self.groups).to(self.train_X)
+                count, infers = linked * (self.num_fidelities - 1), self.train_Yvar is None
+                self.levels[m] = Level(self.dim, count, infers, kernel, self.groups).to(self.train_X)
 
     def _level_cache(self, m: int, caches: list[Cache]) -> Cache:
         """The factor of the residual of fidelity ``m``, given those below."""

@@ -9,6 +9,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from mfbo_torch.models.multi_fidelity.level import slope_variance
 from mfbo_torch.ops.kernels import describe
 from mfbo_torch.ops.kriging import Kriging, KrigingData, evidences, krige
 
@@ -56,12 +57,14 @@ def averaged(
     Y: Tensor,
     below: Tensor,
     usual_noise: Tensor,
+    links: int,
     known_noise: Tensor | None = None,
     further: Tensor | None = None,
 ) -> Residual:
     r"""Weigh the hypotheses of a grid: output scale, lengthscales in multiples of the lowest fidelity's, noise.
 
-    The prior of ``c`` is :math:`N(0, 1)` and of ``ρ`` :math:`N(1, 1)`, of the output scale
+    The prior of ``c`` is :math:`N(0, 1)` and of ``ρ`` in a chain of ``links`` :math:`N(1, 1 / \mathrm{links})`
+    (:func:`~mfbo_torch.models.multi_fidelity.level.slope_variance`), of the output scale
     :math:`\log N(\log 0.1, 1.5^2)`, of the multiple of the lengthscales :math:`\log N(0, 1)`; noise above that of the
     lowest fidelity has the prior :math:`\log N(\cdot, 3^2)`. A weight is prior times evidence, of at most
     :data:`WEIGHED` observations; the posteriors are given all of them.
@@ -78,7 +81,7 @@ def averaged(
     outputscale, multiple, noise = grid.unbind(-1)
     lengthscales = multiple.unsqueeze(-1) * lengthscale.detach().clamp(0.05 * root, root)
     variances = noise.unsqueeze(-1) + (torch.zeros_like(Y) if known_noise is None else known_noise.clamp_min(1e-8))
-    prior = Y.new_tensor([0.0, 1.0]), Y.new_tensor([1.0, 1.0])
+    prior = Y.new_tensor([0.0, 1.0]), Y.new_tensor([1.0, slope_variance(links)])
     data = KrigingData(X, Y, basis(below), *prior)
     some = torch.linspace(0, len(Y) - 1, min(len(Y), WEIGHED), device=Y.device).round().long()
     weighed = KrigingData(X[some], Y[some], data.basis[some], *prior)

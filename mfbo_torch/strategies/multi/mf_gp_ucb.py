@@ -76,8 +76,8 @@ class MFGPUCB(Strategy):
             initial design; ``"theory"`` for the width of the regret bound
             (:func:`~mfbo_torch.confidence.mf_gp_ucb_beta`, Theorem 10).
         initial_capital: What the initial design may cost, in units of the target's cost. By default 3 or 0.15 of
-            the capital if that is more (recursive), and 10 (independent); at most half of the capital, of the recursive
-            link at least 2.
+            the capital if that is more (recursive), and 10 (independent); at most half of the capital, 0.6 of it but
+            at least 2 with the recursive link.
         refit_every: Most observations between two fits of the hyper-parameters. They are also
             fitted after each of the first hundred observations of the target and whenever the data have grown
             by a tenth: with few points at the target, 25 queries of old hyper-parameters can stand still. From

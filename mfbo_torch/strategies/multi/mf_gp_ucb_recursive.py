@@ -79,9 +79,9 @@ class RecursiveMFGPUCB(UpperBounds):
     def counts(self, snapshot: Snapshot) -> list[int]:
         """Number of initial queries at each fidelity.
 
-        Two thirds of ``initial_capital`` go to the target, a third in equal parts to the fidelities below (at most
-        ``10 d`` points each). By default it is three target costs, or 0.15 of the capital if it is more; at most half
-        of the capital, unless that is less than two target costs.
+        Two thirds of ``initial_capital``, at most a third of the capital, go to the target, the rest in equal parts to
+        the fidelities below (at most ``10 d`` points each). By default it is three target costs, or 0.15 of the capital
+        if it is more; at most 0.6 of the capital, unless that is less than two target costs.
 
         Where it pays for one query of the target, what that leaves is spent from the cheapest fidelity up, and each is
         asked once at least. A capital below :data:`TWICE` is one first design: no later query would learn from the
@@ -90,8 +90,8 @@ class RecursiveMFGPUCB(UpperBounds):
         costs, capital = snapshot.costs, self._target_costs(snapshot)
         budget = self.initial_capital or max(3.0, 0.15 * (capital or 0.0))
         if capital is not None:
-            budget = min(budget, capital if capital < TWICE else max(2.0, capital / 2))
-        top = max(1, int(2 * budget / 3 + 1e-9))
+            budget = min(budget, capital if capital < TWICE else max(2.0, 0.6 * capital))
+        top = max(1, int(min(2 * budget, capital or math.inf) / 3 + 1e-9))
         if top > 1:
             below = self.counts_below(costs, budget / 3 * costs[-1] / max(1, len(costs) - 1), top)
         else:

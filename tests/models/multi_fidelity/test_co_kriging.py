@@ -37,7 +37,7 @@ def hypotheses(model: CoKrigingGP, m: int, at: torch.Tensor) -> tuple[torch.Tens
     lengthscale = model.chain.levels[0].covar_module.lengthscale.detach().reshape(-1)
     lengthscale = lengthscale.clamp(0.05 * math.sqrt(model.dim), math.sqrt(model.dim))
     usual = max(model.chain.noise[0].item() / model.scale[0].item() ** 2, min(residual.NOISES))
-    b0, V = torch.tensor([0.0, 1.0]).double(), torch.eye(2).double()
+    b0, V = torch.tensor([0.0, 1.0]).double(), torch.diag(torch.tensor([1.0, 1 / 2])).double()  # of two links
     squared = 0.0
     for _ in range(2):
         logs, means, variances, slopes = [], [], [], []

@@ -22,10 +22,10 @@ def counts(costs, target_costs, **settings):
 @pytest.mark.parametrize(
     ("costs", "at_two", "at_five", "at_ten"),
     [
-        ((1, 10), [10, 1], [15, 1], [10, 2]),
-        ((1, 5, 10), [10, 0, 1], [10, 1, 1], [5, 2, 2]),
-        ((1, 10, 100), [25, 7, 1], [35, 11, 1], [20, 5, 2]),
-        ((1, 3, 9, 27), [20, 2, 0, 1], [20, 3, 1, 1], [9, 3, 2, 2]),
+        ((1, 10), [10, 1], [20, 1], [10, 2]),
+        ((1, 5, 10), [10, 0, 1], [15, 1, 1], [5, 2, 2]),
+        ((1, 10, 100), [25, 7, 1], [47, 15, 1], [20, 5, 2]),
+        ((1, 3, 9, 27), [20, 2, 0, 1], [20, 8, 1, 1], [9, 3, 2, 2]),
     ],
 )
 def test_a_short_capital_is_for_the_cheapest(costs, at_two, at_five, at_ten):
@@ -38,7 +38,7 @@ def test_a_short_capital_is_for_the_cheapest(costs, at_two, at_five, at_ten):
 def test_the_first_design_is_paid_for(target_costs):
     costs = (1, 5, 30)
     spent = sum(n * cost for n, cost in zip(counts(costs, target_costs), costs, strict=True))
-    assert spent <= (1.0 if target_costs < 3 else max(2 / target_costs, 0.5)) * target_costs * 30 + 1e-9
+    assert spent <= (1.0 if target_costs < 3 else max(2 / target_costs, 0.6)) * target_costs * 30 + 1e-9
 
 
 def test_an_initial_capital_is_heeded():

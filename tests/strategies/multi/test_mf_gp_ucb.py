@@ -243,18 +243,19 @@ def test_first_designs_above_the_lowest_fidelity_are_the_best_below_that_are_apa
 
 @pytest.mark.parametrize(("capital", "at_target"), [(2.0, 1), (5.0, 1), (6.0, 2), (20.0, 2), (200.0, 20)])
 def test_the_target_is_in_the_first_design_at_any_capital(capital, at_target):
-    """A third of the design's capital is for the fidelities below; a large capital has a large design."""
+    """A third of the design's capital is for the fidelities below, more of a short one; a large one has a large
+    design."""
     space = box(2)
     top = space.costs[-1]
     history = designed(strategy("recursive", space, capital * top, initial_capital=None), toy(space))
     assert history.queries_per_fidelity(2)[1] == at_target
-    assert history.spent / top <= max(2.0, capital / 2)
+    assert history.spent / top <= max(2.0, 0.6 * capital)
 
 
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("capital", [20.0, 60.0, 1000.0])
-def test_initial_design_takes_at_most_half(link, capital):
-    assert designed(strategy(link, box(2), capital, initial_capital=None)).spent <= capital / 2
+def test_initial_design_leaves_capital_for_the_model(link, capital):
+    assert designed(strategy(link, box(2), capital, initial_capital=None)).spent <= 0.6 * capital
 
 
 @pytest.mark.slow
