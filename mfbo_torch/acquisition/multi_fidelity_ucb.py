@@ -181,22 +181,32 @@ def cost_thresholds(
     ]
 
 
-def explained_variance(model: Model, x: Tensor, X_pending: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+def explained_variance(
+    model: Model,
+    x: Tensor,
+    X_pending: Tensor | None = None,
+    noise: Tensor | None = None,
+    expected: Tensor | None = None,
+) -> Tensor:
     r"""What each fidelity explains of the target's variance at a ``1 x d`` design, ``M`` numbers
     :math:`c_m^2 \sigma^{2(m)}(x)`, the last one that variance: see :func:`cost_thresholds`.
 
     With ``noise``, ``M`` variances :math:`\tau^2` of an observation, by how much one observation reduces it:
-    :math:`c_m^2 \sigma^{4(m)} / (\sigma^{2(m)} + \tau_m^2)`.
+    :math:`c_m^2 \sigma^{4(m)} / (\sigma^{2(m)} + \tau_m^2)`. With ``expected``, ``M`` weights in place of those of the
+    model, beside which the target keeps its own :math:`\sigma^{2(M)} - c_{M-1}^2 \sigma^{2(M-1)}`.
     """
     narrowed = with_fidelities(model).hallucinate(X_pending)
     with torch.no_grad():
         _, variance = narrowed.mean_variance(x)
-        return explained(narrowed.slopes_at(x), variance[0], noise)
+        return explained(narrowed.slopes_at(x), variance[0], noise, expected)
 
 
-def explained(slopes: Tensor, variance: Tensor, noise: Tensor | None = None) -> Tensor:
+def explained(slopes: Tensor, variance: Tensor, noise: Tensor | None = None, expected: Tensor | None = None) -> Tensor:
     """:func:`explained_variance` of weights ``M`` and variances ``... x M``, of their shape."""
     found = slopes.square() * variance
+    if expected is not None and len(expected) > 1:
+        own, below = found[..., -1] - found[..., -2], (expected.square() * variance)[..., :-1]
+        found = torch.cat([below, (own + below[..., -1]).unsqueeze(-1)], -1)
     return found if noise is None else found * variance / deviation(variance + noise).square()
 
 

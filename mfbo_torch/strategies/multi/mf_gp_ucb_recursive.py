@@ -279,8 +279,14 @@ class RecursiveMFGPUCB(UpperBounds):
         return min(levels, default=self.space.target)
 
     def _explained(self, model: Chain, u: Tensor, snapshot: Snapshot) -> list[float]:
-        found: list[float] = explained_variance(model, u, self.pending(snapshot)).tolist()
+        weights, pending = self.expected_slopes(model, snapshot), self.pending(snapshot)
+        found: list[float] = explained_variance(model, u, pending, expected=weights).tolist()
         return found
+
+    def expected_slopes(self, model: Chain, snapshot: Snapshot) -> Tensor | None:
+        """The weights of the fidelities in the target by which these explain it; ``None`` where they are the model's
+        own."""
+        return None
 
     def query_near(
         self,

@@ -79,14 +79,15 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     Where some values are outliers far below all others, beside which these would be lost, all three see the values
     through that map.
 
-    A query of the first two goes to the fidelity that explains enough of the target's variance for its cost by the
-    chain as fitted; the residual of the averaged one is too wide for that. Where it is the target's only because that
-    is overdue, the fitted chain asks where its mean is largest, if that is above the best known one: what is uncertain
-    elsewhere, a cheaper fidelity would tell. In many dimensions the first two are believed as far from what was
-    observed as their predictions came true (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains
-    less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
-    :data:`MIN_IMPROVEMENT`, the query is that of the third: nothing is spent on what is known. The third has no turn
-    while the capital beside the target's last query goes to cheaper ones.
+    A query of the first two goes to the fidelity that explains enough of the target's variance for its cost: by the
+    variances of the fitted chain, as the residual of the averaged one is too wide, and by the slopes of that, as slopes
+    fitted to few values may be anything. Where it is the target's only because that is overdue, the fitted chain asks
+    where its mean is largest, if that is above the best known one: a cheaper one would tell the rest. In many
+    dimensions the first two are believed as far from what was observed as their predictions came true
+    (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains less than :data:`MIN_GAIN` deviations over
+    the best known mean, or the improvement expected is below :data:`MIN_IMPROVEMENT`, the query is that of the third:
+    nothing is spent on what is known. The third has no turn while the capital beside the target's last query goes to
+    cheaper ones.
 
     The target's :data:`LAST` queries go where the mean of the averaged chain is largest, if that is above the best
     known one, whosever turn it is: what they tell of other designs has no use any more. Of a capital below :data:`LONG`
@@ -216,7 +217,8 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         if gains[order[0]] < seeker.least and snapshot.best(self.space.target) is not None:
             return None
         chain, beta = self.model(snapshot), self.width_after(snapshot.records) if name == LINKED else 1.0
-        parts = explained(chain.slopes, pool.moments(LINKED, joint_of(chain), flying)[1]).tolist()
+        variance, weights = pool.moments(LINKED, joint_of(chain), flying)[1], self.expected_slopes(chain, snapshot)
+        parts = explained(chain.slopes, variance, expected=weights).tolist()
         levels = range(self.space.num_fidelities)
         free = [are_clear(pool.designs, self.level_due(m, snapshot)[0], snapshot).tolist() for m in levels]
         some = (i for i in order if any(each[i] for each in free))
@@ -266,7 +268,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             _, gp, top = self._of_target(snapshot)
             return Seeker(gp, gp_joint(gp), lambda m: LogExpectedImprovement(m or gp, top), weighed)
         model = self.model(snapshot) if name == LINKED else self.integrated(snapshot)
-        least, known = _unit(model), self._best(model, snapshot)
+        least, known, joint = _unit(model), self._best(model, snapshot), joint_of(model)
         shift, unit = (model.shift[-1].item(), model.scale[-1].item()) if name == LINKED else (0.0, least.item())
         best = (known.item() - shift) / unit
 
@@ -277,11 +279,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
         if name == INTEGRATED:
             target, kept = TargetModel(model, least), math.log(MIN_IMPROVEMENT)
-            return Seeker(
-                model, joint_of(model), lambda m: LogExpectedImprovement(m or target, best), weighed, kept, unit=unit
-            )
+            return Seeker(model, joint, lambda m: LogExpectedImprovement(m or target, best), weighed, kept, unit=unit)
         weighed = partial(weighed, reference=lambda: best)
-        return Seeker(model, joint_of(model), bound, weighed, best + MIN_GAIN * least.item() / unit, shift, unit)
+        return Seeker(model, joint, bound, weighed, best + MIN_GAIN * least.item() / unit, shift, unit)
 
     def searched(self, score: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         """The maximiser ``1 x d`` where the models are believed, searched from the peaks of every fidelity."""
@@ -355,6 +355,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
             return CoKrigingGP(self.model(snapshot) if same else self.grown(self._bent, self.modelled(snapshot), warp))
 
         return self._integrated(self._settled(snapshot), found)
+
+    def expected_slopes(self, model: Chain, snapshot: Snapshot) -> Tensor | None:
+        return self.integrated(snapshot).slopes if model is self.model(snapshot) else None
 
     def best_model(self, snapshot: Snapshot) -> tuple[Chain, Warp]:
         return self.integrated(snapshot), self.transforms(snapshot)[0]
