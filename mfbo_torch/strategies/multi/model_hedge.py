@@ -82,12 +82,11 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     A query of the first two goes to the fidelity that explains enough of the target's variance for its cost: by the
     variances of the fitted chain, as the residual of the averaged one is too wide, and by the slopes of that, as slopes
     fitted to few values may be anything. Where it is the target's only because that is overdue, the fitted chain asks
-    where its mean is largest, if that is above the best known one: a cheaper one would tell the rest. In many
-    dimensions the first two are believed as far from what was observed as their predictions came true
-    (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a bound gains less than :data:`MIN_GAIN` deviations over
-    the best known mean, or the improvement expected is below :data:`MIN_IMPROVEMENT`, the query is that of the third:
-    nothing is spent on what is known. The third has no turn while the capital beside the target's last query goes to
-    cheaper ones.
+    where its mean is largest, if that is above the best known one. In many dimensions the first two are believed as far
+    from what was observed as their predictions came true (:mod:`~mfbo_torch.strategies.common.trust_region`). Where a
+    bound gains less than :data:`MIN_GAIN` deviations over the best known mean, or the improvement expected is below
+    :data:`MIN_IMPROVEMENT`, the third queries: nothing is spent on what is known. The third has no turn while the
+    capital beside the target's last query goes to cheaper ones.
 
     The target's :data:`LAST` queries go where the mean of the averaged chain is largest, if that is above the best
     known one, whosever turn it is: what they tell of other designs has no use any more. Of a capital below :data:`LONG`
