@@ -371,3 +371,15 @@ def test_unit_of_the_values_changes_nothing(unit: float, fused: bool, monkeypatc
         value = MultiFidelityUpperConfidenceBound(one, BETA)(at) / scale
         found.append(torch.cat([value, torch.autograd.grad(value.sum(), at)[0].flatten()]).detach())
     torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("counts", COUNTS, ids=str)
+def test_expected_weights(counts):
+    """The fidelities explain by them; the target keeps what is its own beside the fidelity below."""
+    model, u = dense.hand_made(counts), dense.points(1, 1)[:, :-1]
+    own = explained_variance(model, u)
+    assert torch.allclose(explained_variance(model, u, expected=model.slopes), own)
+    doubled = torch.cat([2 * model.slopes[:-1], model.slopes[-1:]])
+    found = explained_variance(model, u, expected=doubled)
+    assert torch.allclose(found[:-1], 4 * own[:-1])
+    assert found[-1].item() == pytest.approx((own[-1] + 3 * own[-2]).item() if len(own) > 1 else own[-1].item())
