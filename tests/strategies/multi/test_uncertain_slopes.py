@@ -1,39 +1,42 @@
-"""What a cheap fidelity is asked for while few values of the target tell how these follow from it."""
+"""By which slopes the cheap fidelities explain the target."""
 
-import itertools
+import math
 
 import pytest
 import torch
 
-from mfbo_torch.history import History, Query
+from mfbo_torch.acquisition.multi_fidelity_ucb import explained_variance
+from mfbo_torch.history import History
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB
-from mfbo_torch.strategies.common.initial_design import sobol
 
-BOX = dict.fromkeys("abcde", (0.0, 1.0))
-
-
-def cheap(x):
-    return -sum((part - 0.4) ** 2 for part in x)
+SPACE = Space({"x": (0.0, 1.0), "y": (0.0, 1.0)}, costs=(1, 5, 20))
 
 
-def observed(at_target):
-    """Ten designs at the cheap fidelity, two of which, with nearly the same value there, have these at the target."""
-    designs = sorted((tuple(u.tolist()) for u in sobol(5, 10, 0)), key=cheap)
-    pairs = [(abs(cheap(a) - cheap(b)), a, b) for a, b in itertools.pairwise(designs)]
-    _, *two = min(pairs)
-    history = History()
-    for x, m, value in [*((x, 0, cheap(x)) for x in designs), *zip(two, (1, 1), at_target, strict=True)]:
-        history = history.asked(Query(x, m, {"stage": "initial"}), (1.0, 10.0)[m])
-        history = history.updated(history.records[-1].done(value))
-    return history
+def value(x, fidelity):
+    first, second = x
+    return math.sin(5 * first) - (second - 0.4) ** 2 + 0.1 * (2 - fidelity) * math.cos(9 * first * second)
 
 
-@pytest.mark.parametrize("at_target", [(-1.0, -1.6), (-1.6, -1.0)])
-def test_two_values_of_the_target_do_not_end_cheap_queries(at_target):
-    """A slope fitted to two designs that are alike below may be anything, also nothing."""
-    rule = MFGPUCB(space=Space(BOX, costs=(1, 10)), capital=100.0).rule
-    snapshot = rule.snapshot(observed(at_target))
-    chain, u = rule.model(snapshot), torch.full((1, 5), 0.4, dtype=torch.double)
-    assert rule.level(chain, u, snapshot).fidelity == 0
-    assert rule.integrated(snapshot).slopes[0] > chain.slopes[0]
+@pytest.mark.parametrize("flying", [0, 2])
+def test_those_that_the_averaged_chain_expects(flying):
+    """One after another, and beside queries in flight; the variances are those of the fitted chain."""
+    optimizer, checked, capital = Optimizer(MFGPUCB(space=SPACE, capital=200.0)), 0, 200.0
+    rule, running = optimizer.strategy.rule, []
+    while optimizer.history.spent < 0.6 * capital:
+        seen = optimizer.history
+        asked = optimizer.ask(1 + flying - len(running), capital=capital)
+        for number, record in enumerate(asked):
+            before = History([*seen.records, *(r for r in optimizer.history.records[len(seen) :][:number])])
+            noted, snapshot = record.query.meta, rule.snapshot(before)
+            if "explains" in noted and "because" not in noted and noted.get("beta") != 0.0:
+                u = SPACE.to_unit(torch.tensor([record.query.x], dtype=torch.double))
+                weights = rule.integrated(snapshot).slopes
+                found = explained_variance(rule.model(snapshot), u, rule.pending(snapshot), expected=weights)
+                assert noted["explains"] == pytest.approx((found / found[-1]).tolist()[:-1], rel=1e-3, abs=1e-6)
+                checked += 1
+        running += asked
+        first = running.pop(0)
+        optimizer.tell(first.id, value(first.query.x, first.query.fidelity))
+    assert checked > 5
