@@ -236,7 +236,6 @@ def _suite() -> Iterator[Quote]:
     yield Quote("README.md", "has a smaller median on {} problems. In brackets", [len(worse(20))])
     for says, names in {
         "noise at both fidelities: {} ({})": ["noisy"],
-        "a cliff in two dimensions {} ({})": ["cliff-2"],
         "a small network {} ({}), a cliff in four dimensions {} ({})": ["network", "cliff-4"],
         "Rosenbrock's function in five {} ({}), Levy's in five {} ({})": ["rosenbrock-5", "levy-5"],
         "boosted trees {} ({})": ["trees"],
