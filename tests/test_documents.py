@@ -63,17 +63,22 @@ def blocks(text: str) -> Iterator[Block]:
         yield Block(found[2], inner, text[: found.start()].count("\n") + 1)
 
 
+def forget(folder: Path) -> None:
+    """Modules from below a folder are imported anew: other tests have an ``objective.py`` of their own."""
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[name]
+
+
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """An empty folder with the package's configs, as the current one."""
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    before = set(sys.modules)
+    forget(tmp_path.parent)
     yield tmp_path
-    for name in set(sys.modules) - before:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
-            del sys.modules[name]
+    forget(tmp_path)
 
 
 def execute(source: str, name: str, names: dict) -> None:
