@@ -33,6 +33,7 @@ from mfbo_torch.optuna.history import (
     read,
 )
 from mfbo_torch.space import Space
+from mfbo_torch.space.objectives import Objective
 from mfbo_torch.strategies import MFEHVI, MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
@@ -73,8 +74,9 @@ class Sampler(BaseSampler):
         independent_sampler: Draws what is not searched jointly; random if not given.
 
     Raises:
-        SettingError: ``strategy`` is none, or has a space of its own; a ``seed`` beside it. After the first trial: the
-            fidelity is no integer parameter of it, or the costs do not fit.
+        SettingError: ``strategy`` is none, has a space of its own, or decides for no study, as it averages or needs a
+            capital; a ``seed`` beside it. After the first trial: the fidelity is no integer parameter of it, or the
+            costs do not fit.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Sampler(BaseSampler):
         strategy = strategy_of(strategy, seed, ExpectedImprovement if fidelity is None else MFGPUCB)
         if strategy.own_space is not None:
             raise SettingError("strategy", strategy, "a strategy without a space, such as mfbo_torch.MFGPUCB()")
+        _check_first_query(strategy, 1 if fidelity is None else 2)
         self.fidelity, self.costs, self.strategy = fidelity, checked(costs), strategy
         self._independent = independent_sampler
         self._bound: Strategy | None = None
@@ -248,6 +251,19 @@ class Sampler(BaseSampler):
             several = bool(space.objectives) and self._usual
             self._bound = (MFEHVI(seed=self.strategy.seed) if several else self.strategy).bind(space)
         return self._bound
+
+
+def _check_first_query(strategy: Strategy, fidelities: int) -> None:
+    """Refuse a strategy that decides neither for one objective nor for several, at once and not at the second trial."""
+    errors, names = list[SettingError](), ("values_0", "values_1")
+    for objectives in ((), tuple(Objective(name) for name in names)):
+        space = Space({"x": {"lower": 0, "upper": 1, "integer": True}}, costs=range(1, fidelities + 1), objectives=objectives)
+        try:
+            strategy.bind(space).ask(History())
+        except SettingError as error:
+            errors.append(error)
+    if len(errors) == 2:
+        raise errors[0]
 
 
 def _ended(study: Study) -> list[FrozenTrial]:

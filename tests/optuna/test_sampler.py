@@ -345,6 +345,8 @@ def test_fidelities_by_their_costs():
         ({"costs": [1, 2]}, "must be left out where no fidelity is named"),
         ({"strategy": "MFGPUBC"}, "strategy = 'MFGPUBC': must be a strategy .*did you mean MFGPUCB"),
         ({"strategy": RandomSearch(space=Space.box([[0.0], [1.0]], [1.0]))}, "without a space"),
+        ({"strategy": "CMES"}, "must be an IndirectSpace for CMES"),
+        ({"fidelity": "epochs", "strategy": "MFNaive"}, "capital = None: must be known"),
         ({"strategy": RandomSearch(), "seed": 1}, "seed = 1: must be left out, the strategy has its own, 0"),
         ({"fidelity": "epoch"}, r"fidelity = 'epoch': must be a parameter of every trial.*\('epochs'\)"),
         ({"fidelity": "x"}, "fidelity = 'x': must be .*by suggest_int"),
