@@ -32,7 +32,7 @@ from mfbo_torch.optuna.history import (
     passed_over,
     read,
 )
-from mfbo_torch.space import Space
+from mfbo_torch.space import Parameter, Space
 from mfbo_torch.space.objectives import Objective
 from mfbo_torch.strategies import MFEHVI, MFGPUCB, ExpectedImprovement, Strategy
 from mfbo_torch.strategies.by_name import strategy_of
@@ -257,7 +257,7 @@ def _check_first_query(strategy: Strategy, fidelities: int) -> None:
     """Refuse a strategy that decides neither for one objective nor for several, at once and not at the second trial."""
     errors, names = list[SettingError](), ("values_0", "values_1")
     for objectives in ((), tuple(Objective(name) for name in names)):
-        space = Space({"x": {"lower": 0, "upper": 1, "integer": True}}, costs=range(1, fidelities + 1), objectives=objectives)
+        space = Space([Parameter("x", 0, 1, integer=True)], range(1, fidelities + 1), objectives=objectives)
         try:
             strategy.bind(space).ask(History())
         except SettingError as error:
