@@ -202,5 +202,7 @@ def _pair(setting: str, given: Any, forms: str = FORMS) -> tuple[float, float | 
             value = float(value)
         except (TypeError, ValueError, RuntimeError, OverflowError) as reason:
             raise SettingError(setting, given, forms) from reason
+    if error is not None and number("standard_error", error, 0) > LARGEST:
+        raise SettingError("standard_error", error, f"at most {LARGEST:g}")
     # SQLite keeps no sign of zero
     return value + 0.0, None if error is None else number("standard_error", error, 0) + 0.0

@@ -221,7 +221,7 @@ class Optimizer:
     def stop(self, id: int, curve: Points, evaluation_seconds: float, cost: float) -> Record:
         """Take in that a training ended before its time: it has a curve and no value."""
         end = {"evaluation_seconds": evaluation_seconds, "cost": cost, "curve": curve}
-        reason = f"stopped at step {curve[-1][0]:g}" if curve else "stopped at once"
+        reason = f"stopped at step {curve[-1][0]:g}" if curve else "stopped before it reported"
         with self._lock:
             return self._end(self._pending(id).stopped(reason, **end))
 

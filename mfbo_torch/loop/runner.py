@@ -172,7 +172,7 @@ def drive(
             optimizer.give(list(given))
         most = options.max_pending or (1 if executor is None else capacity(executor))
         coming = partial(forecast, optimizer.strategy, capital=capital, workers=most)
-        within = trials(problem, folder, journal)
+        within = trials(problem, folder, journal, len(optimizer.history))
         about = {"strategy": type(strategy).__name__, "seed": strategy.seed, "capital": capital}
         note(journal, problem, **about)
         with Progress(problem, capital, progress, coming) as bar, stop_on_ctrl_c() as interrupted, within as made:

@@ -19,6 +19,7 @@ from mfbo_torch.loop.waiting_trainings import WaitingTrainings
 from mfbo_torch.problems.trial import PreviousTraining, Span, Trial, reports, saved
 from mfbo_torch.space.fidelities import Value
 from mfbo_torch.strategies.common.deduplicate import used_up
+from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import temporary_folder
 
 if TYPE_CHECKING:
@@ -26,15 +27,26 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def trials(problem: Problem, folder: Path | None, journal: Journal | None) -> Iterator[Trials]:
-    """The trials of a run, in the user's folder, beside the journal, or in a temporary one."""
+def trials(problem: Problem, folder: Path | None, journal: Journal | None, asked: int) -> Iterator[Trials]:
+    """The trials of a run that has asked so many queries, in the user's folder, beside the journal, or in a temporary
+    one; a ``SettingError`` where that holds what another run has left."""
     with ExitStack() as stack:
         if folder is None and problem.takes_trial:
             beside = journal and journal.path.with_name(f"{journal.path.stem}.trials")
             folder = beside or stack.enter_context(temporary_folder())
+        if folder is not None and problem.takes_trial:
+            _check_own(folder, asked)
         found = Trials(problem, folder)
         stack.callback(found.waiting.close)
         yield found
+
+
+def _check_own(folder: Path, asked: int) -> None:
+    """Refuse a folder with trials that this run has not asked for: their reports would count as its own."""
+    for found in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if found.name.isdecimal() and int(found.name) >= asked:
+            wanted = f"left by this run, which has asked {asked} queries: move {folder} away, or give another journal"
+            raise SettingError("trial.folder", str(found), wanted)
 
 
 class Trials:

@@ -88,6 +88,7 @@ def test_a_design_that_is_wanted(tmp_path):
         (lambda opt: opt.add({"x": 1}, 0, math.nan), "value = nan: must be a finite number"),
         (lambda opt: opt.add({"x": 1}, 0, "1"), "value = '1': must be"),
         (lambda opt: opt.add({"x": 1}, 0, 1.0, -1.0), "standard_error = -1.0: must be a number from 0 on"),
+        (lambda opt: opt.add({"x": 1}, 0, 1.0, 1e200), r"standard_error = 1e\+200: must be at most 1e\+75"),
         (lambda opt: opt.enqueue({"x": "a"}), "parameters.x = 'a': must be"),
         (lambda opt: opt.enqueue({"x": 1}, -1), "fidelity = -1: must be a whole number from 0 to 1"),
         (lambda opt: opt.ask(0), "n = 0: must be a whole number from 1 on"),

@@ -310,6 +310,17 @@ def test_patience_waits_for_a_first_value_at_the_end():
     assert result.success
 
 
+def test_trainings_that_another_run_has_left_are_not_taken_for_its_own(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        minimize(Training(checkpoints=True), SPACE, 40, journal=journal)
+    os.remove(tmp_path / "a.sqlite")
+    with (
+        Journal(tmp_path / "a.sqlite") as journal,
+        pytest.raises(SettingError, match=r"left by this run, which has asked 0 queries: move .*a\.trials away"),
+    ):
+        minimize(Training(checkpoints=True), SPACE, 40, journal=journal)
+
+
 def test_a_function_without_a_trial_is_told_so():
     with pytest.raises(SettingError, match=r"training\(parameters, trial\)"):
         minimize(lambda parameters: 1.0, SPACE, 40)

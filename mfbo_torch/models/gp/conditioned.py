@@ -39,6 +39,8 @@ class ConditionedModel(SingleOutputModel):
 
     _pending: Tensor | None = None
     _extension: Extension | None = None
+    _shared = False
+    """Whether another model has the same parts."""
 
     @property
     @abstractmethod
@@ -133,7 +135,14 @@ class ConditionedModel(SingleOutputModel):
         self._forget(moved=True)
         return super()._apply(fn, recurse)
 
+    def _own(self) -> None:
+        """Copies of the data, which may be the caller's, and of the parts if another model has them too."""
+        modules = copy.deepcopy(self._modules) if self._shared else self._modules
+        buffers = {name: None if tensor is None else tensor.clone() for name, tensor in self._buffers.items()}
+        self.__dict__.update(_modules=modules, _buffers=buffers, _shared=False)
+
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        self._own()
         self._forget(moved=True)
         return super().load_state_dict(*args, **kwargs)
 

@@ -216,6 +216,8 @@ class DeconditionalGP(ConditionedModel, GP):
             )
         if self._pending is not None:
             raise UnsupportedError("condition_on_observations: must be called on the model without pending queries")
+        if noise is not None and self.train_Zvar is None:
+            raise SettingError("noise", noise, "left out where a model was given no train_Zvar: it infers its noise")
         self.eval()
         clone = self._twin()
         A, Z = X.detach().to(self.train_A), Y.detach().to(self.train_Z)

@@ -9,7 +9,6 @@ References:
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -126,7 +125,6 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         self.register_buffer("scale", scale)
         self._prepared_for = train_X.shape[-2]  # observations that links and units were made for
         self._own_kernels = covar_modules is not None
-        self._shared = False  # whether another model has the same levels
         self.transform_inputs(train_X)  # a transform that learns its bounds learns them from the data
         self._caches: tuple[Cache, ...] | None = None
         self._singles: list[Cache] | None = None  # the factors without pending points, one a fidelity
@@ -203,8 +201,7 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
     def _renew_levels(self) -> None:
         """Levels of this model's own, for the data it has now."""
         if self._shared:
-            self.__dict__.update(_modules=dict(self._modules), _buffers=dict(self._buffers))
-            self.levels, self._shared = copy.deepcopy(self.levels), False
+            self._own()
         if self._prepared_for == self.train_X.shape[-2]:
             return
         self._prepared_for = self.train_X.shape[-2]
@@ -360,6 +357,8 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         are further batches, and the same hyper-parameters. ``noise`` is known noise variances like ``Y``; by default
         the mean of ``train_Yvar``, where that was given."""
         check_fidelities("X", X, self.dim + 1, self.num_fidelities)
+        if noise is not None and self.train_Yvar is None:
+            raise SettingError("noise", noise, "left out where a model was given no train_Yvar: it infers its noise")
         batch = torch.broadcast_shapes(Y.shape[:-2], X.shape[:-2], self.batch_shape)
         tracked = any(tensor.requires_grad for tensor in (X, Y, self.train_X))
         plain = not (batch or self.training or tracked) and X.dtype == torch.double

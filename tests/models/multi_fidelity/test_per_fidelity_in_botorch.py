@@ -25,6 +25,7 @@ from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from refusals import refused
 
 from mfbo_torch.models import CoKrigingGP, PerFidelityGP
 from mfbo_torch.utils.errors import SettingError
@@ -170,6 +171,26 @@ def test_states():
     torch.save(fitted.hallucinate(X[:2]), file)
     file.seek(0)
     same(torch.load(file, weights_only=False), fitted.hallucinate(X[:2]), 1e-14)
+
+
+def test_a_state_is_loaded_into_this_model_alone():
+    """Neither the caller's data nor a conditioned model follow."""
+    model, (X, Y) = dense.hand_made((6, 4, 3)), dense.data((6, 4, 3))
+    mine, kernels = (X.clone(), 3 * Y + 1), [dense.gpytorch_kernel("rbf", 2) for _ in range(3)]
+    other, grid = PerFidelityGP(*mine, 3, covar_modules=kernels), X[:4, :-1] + 0.05
+    more = other.condition_on_observations(X[:1], Y[:1])
+    before = [part.clone() for part in more.mean_variance(grid)]
+    other.load_state_dict(model.state_dict())
+    same(other, model, 1e-14)
+    assert torch.equal(mine[0], X)
+    assert torch.equal(mine[1], 3 * Y + 1)
+    more._forget()
+    assert all(map(torch.equal, more.mean_variance(grid), before))
+
+
+def test_noise_where_the_model_infers_its_own():
+    model, (X, Y) = dense.hand_made((6, 4, 3)), dense.data((6, 4, 3))
+    refused("left out where a model was given no train_Yvar", model.condition_on_observations, X[:1], Y[:1], Y[:1] ** 2)
 
 
 def test_the_words_of_botorch():
