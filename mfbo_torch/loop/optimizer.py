@@ -53,9 +53,9 @@ class Optimizer:
     """Decides queries and takes in values, which are to be maximised.
 
     Every query is in the journal before it is returned, every value before the next decision. The history of a journal
-    is continued, or without one ``history``. Several threads may tell values; with a journal, only the one that opened
-    it. A strategy that has no space takes that of ``problem``, a space or anything with one. It may be a name,
-    ``"RandomSearch"``, with ``seed``. ``callbacks`` (:class:`~mfbo_torch.tracking.Callback`) see queries and results.
+    is continued, or without one ``history``. Several threads may tell values, one of them asks; with a journal, only
+    the one that opened it. A strategy that has no space takes that of ``problem``, a space or anything with one. It may
+    be a name, ``"RandomSearch"``, with ``seed``; ``callbacks`` (:class:`~mfbo_torch.tracking.Callback`) are told all.
 
     Raises:
         SettingError: No space is known, or the journal's history belongs to another space.
