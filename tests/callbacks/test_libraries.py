@@ -185,7 +185,7 @@ def curve(training, folder, fidelities):
     problem = FunctionProblem(training, SPACE, maximize=False)
     optimizer = Optimizer(RandomSearch(seed=0), problem=problem)
     found = {}
-    with trials(problem, folder, None) as made:
+    with trials(problem, folder, None, 9) as made:
         for fidelity in fidelities:
             record = optimizer.enqueue({"rate": 0.05}, {"epochs": fidelity})
             optimizer.ask()
@@ -253,7 +253,7 @@ def test_whatever_files_a_stranger_left_in_their_place_nothing_runs(library, tmp
     problem, optimizer = FunctionProblem(TRAININGS[library], SPACE, maximize=False), None
     for name, write in (("pickle", pickle.dump), ("archive", torch.save)):
         ran, optimizer = tmp_path / f"ran {name}", Optimizer(RandomSearch(seed=0), problem=problem)
-        with trials(problem, tmp_path / name, None) as made:
+        with trials(problem, tmp_path / name, None, 9) as made:
             for fidelity in (1, 3):
                 record = optimizer.enqueue({"rate": 0.05}, {"epochs": fidelity})
                 optimizer.ask()
@@ -276,7 +276,7 @@ def test_a_checkpoint_of_a_stranger_runs_nothing(packed, tmp_path):
     forged = skops.dumps(Evil(ran)) if packed else pickle.dumps(Evil(ran))
     problem = FunctionProblem(by_partial_fit, SPACE, maximize=False)
     optimizer = Optimizer(RandomSearch(seed=0), problem=problem)
-    with trials(problem, tmp_path, None) as made:
+    with trials(problem, tmp_path, None, 9) as made:
         for fidelity, reason in ((1, ""), (3, "checkpoint = ")):
             record = optimizer.enqueue({"rate": 0.05}, {"epochs": fidelity})
             optimizer.ask()
