@@ -294,11 +294,10 @@ def _optimize(
         best = next(history.records[solution.id] for solution in front if KNEE in solution.labels)
     advised = recommended(bound, history)
     value = problem.value_of(best)
-    rest = capital - history.spent
-    spent = (
-        "The capital is spent." if rest < min(problem.space.costs) else f"What is left, {rest:g}, pays for no query."
-    )
-    message = stopped or (spent if finished else "The run was interrupted.")
+    message, rest = stopped, capital - history.spent
+    if not message and finished and rest >= min(problem.space.costs):
+        message = f"What is left of the capital, {rest:g}, does not pay for the next query."
+    message = message or ("The capital is spent." if finished else "The run was interrupted.")
     if best is None:
         broken = history.select(Status.DONE, problem.space.target)
         message += " No design at the target keeps the limits." if broken else " Nothing was evaluated at the target."

@@ -90,6 +90,12 @@ def test_a_limit_that_no_design_keeps_is_said():
     assert not result.success
 
 
+def test_what_is_left_of_a_capital_is_said():
+    result = minimize(lambda x, fidelity: x, Space({"x": (0.0, 1.0)}, costs=[1, 10]), 25, strategy=RandomSearch())
+    assert result.message == "What is left of the capital, 5, does not pay for the next query."
+    assert result.success
+
+
 def test_maximize_leaves_the_directions_of_a_space_alone():
     space = Space(
         [Parameter("x", 0.0, 1.0)], costs=[1.0], objectives=objectives_of({"loss": "minimize", "speed": "maximize"})
