@@ -35,18 +35,19 @@ class SlowWalk(Walk):
         (64, 0.4, 60.0, 0),
         (64, 0.4, 10.0, 3),
         (64, 0.4, 1.0, 26),
-        (64, 3.0, 1.0, 128),
+        (64, 3.0, 1.0, 192),
+        (64, 9.0, 1.0, 256),
         (4, 0.4, 10.0, 0),
         (2, 0.4, 1.0, 1),
         (1, 5.0, 0.1, 0),
         (0, 5.0, 0.1, 0),
-        (8, 0.01, 0.0, 16),
+        (8, 0.01, 0.0, 32),
     ],
 )
 def test_as_many_are_kept_as_workers_become_free_during_a_decision(workers, deciding, evaluating, kept):
     assert depth(workers, deciding, evaluating) == kept
     assert due(workers, kept, deciding, evaluating) == 0
-    assert not kept or due(workers, kept - 1, deciding, evaluating) == min(2 * kept, 2 * workers)
+    assert not kept or due(workers, kept - 1, deciding, evaluating) == min(math.ceil(1.5 * kept), 4 * workers)
 
 
 def test_one_worker_decides_as_this_process_does():
@@ -143,7 +144,7 @@ def filled(seconds=10.0):
     assert ahead.due(8, 8) == 0
     assert ahead.due(8, 7) == 1
     ahead._deciding.append(2.0)
-    assert ahead.due(8, 8) == 4
+    assert ahead.due(8, 8) == 3
     decided(ahead, 4)
     assert ahead.due(8, 8) == ahead.due(8, 7) == 0
     return optimizer, ahead
@@ -169,7 +170,7 @@ def test_what_is_kept_is_filled_up_and_counts_as_pending():
     optimizer, ahead = filled()
     (first,) = optimizer.accept(ahead.next())
     ahead.next(), ahead.next()
-    assert ahead.due(8, 8) == 4
+    assert ahead.due(8, 8) == 3
     decided(ahead, 4)
     given = [decision.queries[0].meta["pending"] for decision in iter(ahead.next, None)]
     assert first.query.meta["pending"] == 0
@@ -236,7 +237,7 @@ def test_the_slowest_of_the_last_decisions_counts():
     ahead.took(10.0)
     ahead._blind = False
     ahead._deciding.extend([2.0, 0.1, 0.1, 0.1])
-    assert ahead.due(8, 8) == 4
+    assert ahead.due(8, 8) == 3
     ahead._deciding.append(0.1)
     assert ahead.due(8, 8) == 0
     ahead.close()
@@ -247,7 +248,7 @@ def test_the_first_fit_is_expected():
     ahead = Lookahead(Optimizer(RandomSearch().bind(Hill().space, 1000.0)))
     assert ahead.due(8, 8) == 0  # no evaluation has ended
     ahead.took(2.0)
-    assert ahead.due(8, 8) == 8
+    assert ahead.due(8, 8) == 6
     assert decided(ahead, 8) == 8
     assert ahead.due(8, 8) == 0
     ahead.optimizer = Optimizer(Walk().bind(Hill().space, 1000.0))
