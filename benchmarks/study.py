@@ -310,7 +310,7 @@ def measure(
 
 def again(jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, code: Code) -> int:
     """Do the first job of each group again; note the groups whose rows are the same as in the file, as far as it has
-    them, seconds aside. The exit status, 1 if a row is another one."""
+    them, times aside. The exit status, 1 if a row is another one."""
     known, same, other = {tuple(row[name] for name in KEY): row for row in read(path)}, list[Job](), list[Job]()
     first = {tuple(sorted(_groups(job))): job for job in reversed(jobs)}
     for job in tqdm([*first.values()][::-1], unit="run"):
@@ -327,7 +327,7 @@ def _equal(row: Mapping[str, str], other: Mapping[str, str]) -> bool:
     return all(
         other[name] == value or _close(value, other[name])
         for name, value in row.items()
-        if not name.endswith("seconds")
+        if not (name.endswith("seconds") or name.startswith("ms_"))
     )
 
 
