@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,8 @@ from mfbo_torch.utils.persistent_sequence import PersistentSequence
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+Selections = dict[tuple[Status, int | None], list[Record]]
+"""The ended records by status, and by fidelity, ``None`` for all."""
 COLUMNS = (
     *("id", "fidelity", "value", "status", "cost", "retries", "reason"),
     *("decision_seconds", "evaluation_seconds", "standard_error"),
@@ -50,6 +53,11 @@ class History:
     def tally(self) -> Tally:
         """Its sums and counts."""
         return Tally.of(self.records)
+
+    @cached_property
+    def _selections(self) -> Selections:
+        """What :meth:`select` has found."""
+        return {}
 
     def _next(self, records: PersistentSequence[Record], update: Callable[[Tally], Tally | None]) -> Self:
         """The history of some changed records, its sums updated where they are known."""
@@ -109,12 +117,18 @@ class History:
     def asked(self, query: Query, cost: float, **details: Any) -> History:
         """This history with one more pending query."""
         record = Record(len(self.records), query, float(cost), **details)
-        return self._next(self.records.appended(record), lambda tally: tally.asked(record))
+        made = self._next(self.records.appended(record), lambda tally: tally.asked(record))
+        if record.status == Status.PENDING:
+            made.__dict__["_selections"] = self._selections
+        return made
 
     def updated(self, record: Record) -> History:
         """This history with one record replaced by its newer self."""
         former = self.records[record.id]
-        return self._next(self.records.replaced(record.id, record), lambda tally: tally.updated(former, record))
+        made = self._next(self.records.replaced(record.id, record), lambda tally: tally.updated(former, record))
+        if former.status == Status.PENDING:
+            made.__dict__["_selections"] = _with(self._selections, record)
+        return made
 
     @property
     def spent(self) -> float:
@@ -136,7 +150,14 @@ class History:
 
     def select(self, status: Status, fidelity: int | None = None) -> list[Record]:
         """The records of one status (and one fidelity)."""
-        return [r for r in self.records if r.status == status and fidelity in (None, r.query.fidelity)]
+        if status == Status.PENDING:
+            return [r for r in self.tally.pending.values() if fidelity in (None, r.query.fidelity)]
+        found = self._selections.get((status, fidelity))
+        if found is None:
+            some = self.records if fidelity is None else self.select(status)
+            found = [r for r in some if r.status == status and fidelity in (None, r.query.fidelity)]
+            self._selections[status, fidelity] = found
+        return [*found]
 
     @property
     def done(self) -> list[Record]:
@@ -149,6 +170,17 @@ class History:
     def best(self, fidelity: int) -> Record | None:
         """The feasible record with the largest value at a fidelity, the earliest among equals."""
         return self.tally.best.get(fidelity)
+
+
+def _with(selections: Selections, record: Record) -> Selections:
+    """Selections of a history after a pending record has become this one."""
+
+    def added(records: list[Record]) -> list[Record]:
+        place = bisect(records, record.id, key=lambda one: one.id)
+        return [*records[:place], record, *records[place:]]
+
+    of = {(record.status, None), (record.status, record.query.fidelity)}
+    return {key: added(records) if key in of else records for key, records in [*selections.items()]}
 
 
 def payable(capital: Any) -> Any:

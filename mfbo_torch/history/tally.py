@@ -19,7 +19,8 @@ Parts = tuple[float, ...]
 class Tally:
     """Sums and counts of a history: the costs of all queries and of those that have ended; the pending records by
     number; for each fidelity the queries and the best feasible record, the earliest among equals; the number of records
-    with a value, or a curve, observed in this run, of failed ones, and of trainings stopped early."""
+    with a value, or a curve, observed in this run, of failed ones, of queries that a strategy has decided after its
+    first design, and of trainings stopped early."""
 
     spent: Parts
     settled: Parts
@@ -28,6 +29,7 @@ class Tally:
     best: Mapping[int, Record]
     evaluated: int
     failed: int
+    decided: int
     stopped: int = 0
 
     @classmethod
@@ -49,7 +51,8 @@ class Tally:
         spent = parts(record.cost for record in known)
         settled = parts(record.cost for record in known if record.status != "pending")
         queries = Counter(record.query.fidelity for record in known)
-        return cls(spent, settled, pending, queries, best, evaluated, failed, stopped)
+        decided = sum(map(_decided, known))
+        return cls(spent, settled, pending, queries, best, evaluated, failed, decided, stopped)
 
     def asked(self, record: Record) -> Tally | None:
         """With one more pending record; ``None`` where all records must be counted again."""
@@ -61,6 +64,7 @@ class Tally:
             spent=parts([*self.spent, record.cost]),
             pending={**self.pending, record.id: record},
             queries={**self.queries, fidelity: self.queries.get(fidelity, 0) + 1},
+            decided=self.decided + _decided(record),
         )
 
     def updated(self, old: Record, new: Record) -> Tally | None:
@@ -80,6 +84,11 @@ class Tally:
             best = {**best, fidelity: new}
         stopped = self.stopped + (new.status == "stopped")
         return replace(ended, best=best, evaluated=self.evaluated + (not new.given), stopped=stopped)
+
+
+def _decided(record: Record) -> bool:
+    """Whether a strategy has decided a query after its first design."""
+    return record.decided and record.query.meta.get("stage") != "initial"
 
 
 def _better(record: Record, best: Record | None) -> bool:

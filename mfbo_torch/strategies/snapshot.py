@@ -114,6 +114,11 @@ class Snapshot:
         """The designs queried at a fidelity, ``n x d``, and whether each was observed, ``n``."""
         return self.cache.designs(self.space, self.records, fidelity)
 
+    @property
+    def time(self) -> int:
+        """The number ``t`` of the next query that a strategy decides after its first design, from 1."""
+        return self.history.tally.decided + 1
+
     @cached_property
     def initial(self) -> list[int]:
         """The fidelities of the queries of the initial design, in the order of asking."""

@@ -117,6 +117,7 @@ class ConditionedModel(SingleOutputModel):
         """Another model of the same data and parts."""
         clone = copy.copy(self)
         clone.__dict__.update(_modules=dict(self._modules), _buffers=dict(self._buffers))
+        self._shared = clone._shared = True
         return clone
 
     def train(self, mode: bool = True) -> Self:

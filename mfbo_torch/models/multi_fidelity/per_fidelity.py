@@ -374,11 +374,6 @@ class PerFidelityGP(FidelityModel, FantasizeMixin, GP):
         clone._caches, clone._singles, clone._former = None, None, former
         return clone
 
-    def _twin(self) -> Self:
-        clone = super()._twin()
-        self._shared = clone._shared = True
-        return clone
-
     @property
     def _anchor(self) -> Tensor:
         return self.train_X

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mfbo_torch.models.gp.base import SingleOutputModel
 from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.strategies.common.deduplicate import are_clear
 from mfbo_torch.utils.memo import Memo
 
 Joint = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -90,6 +91,8 @@ class Pool:
     def __init__(self, designs: Tensor) -> None:
         self.designs = designs
         self._posteriors: defaultdict[str, Memo[PoolPosterior]] = defaultdict(Memo)
+        nothing = torch.ones(len(designs), dtype=torch.bool)
+        self._clear: defaultdict[int, tuple[Tensor, Tensor]] = defaultdict(lambda: (designs[:0], nothing))
 
     def moments(self, name: str, joint: Joint, points: Tensor) -> tuple[Tensor, Tensor]:
         """Mean given the data and variance given points in flight too, ``n x M`` each.
@@ -108,6 +111,17 @@ class Pool:
             made = self._posteriors[name](designs.tolist(), lambda: PoolPosterior(*joint(designs)))
         variance = made.variance([*zip(places, points[:, -1].long().tolist(), strict=True)])
         return made.mean[:count], variance[:count]
+
+    def clear(self, fidelity: int, taken: Tensor, observed: Tensor) -> Tensor:
+        """:func:`~mfbo_torch.strategies.common.deduplicate.are_clear` of its designs at a fidelity, as long as nothing
+        more has been observed; designs taken that they began with before cost nothing."""
+        former, clear = self._clear[fidelity]
+        if not torch.equal(former, taken[: len(former)]):
+            del self._clear[fidelity]
+            return self.clear(fidelity, taken, observed)
+        clear = clear & are_clear(self.designs, taken[len(former) :], observed[len(former) :])
+        self._clear[fidelity] = taken, clear
+        return clear
 
 
 def joint_of(model: Any) -> Joint:

@@ -116,9 +116,9 @@ def clear(u: Tensor, fidelity: int, snapshot: Snapshot, generator: torch.Generat
     return found.reshape(u.shape)
 
 
-def are_clear(designs: Tensor, fidelity: int, snapshot: Snapshot) -> Tensor:
-    """Which of ``n x d`` designs, all of them allowed, :func:`clear` leaves where they are, ``n``."""
-    taken, observed = snapshot.taken(fidelity)
+def are_clear(designs: Tensor, taken: Tensor, observed: Tensor) -> Tensor:
+    """Which of ``n x d`` designs, all of them allowed, :func:`clear` leaves where they are, ``n``, beside those taken,
+    ``p x d``, some of which were ``observed``, ``p``."""
     radii = torch.where(observed, OBSERVED_RADIUS, BUSY_RADIUS).to(torch.double)
     return (torch.cdist(designs, taken, p=math.inf) > radii).all(-1)
 

@@ -23,7 +23,7 @@ from mfbo_torch.models.multi_fidelity.target import TargetModel
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp, fitted
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.candidate_pool import Pool, PoolTarget, Seeker, gp_joint, joint_of
-from mfbo_torch.strategies.common.deduplicate import OBSERVED_RADIUS, apart, are_clear
+from mfbo_torch.strategies.common.deduplicate import OBSERVED_RADIUS, apart
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
 from mfbo_torch.strategies.common.settled import Settled
@@ -215,11 +215,11 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         gains, order = seeker.ranked(pool, name, flying)
         if gains[order[0]] < seeker.least and snapshot.best(self.space.target) is not None:
             return None
-        chain, beta = self.model(snapshot), self.width_after(snapshot.records) if name == LINKED else 1.0
+        chain, beta = self.model(snapshot), self.width(snapshot.time) if name == LINKED else 1.0
         variance, weights = pool.moments(LINKED, joint_of(chain), flying)[1], self.expected_slopes(chain, snapshot)
         parts = explained(chain.slopes, variance, expected=weights).tolist()
-        levels = range(self.space.num_fidelities)
-        free = [are_clear(pool.designs, self.level_due(m, snapshot)[0], snapshot).tolist() for m in levels]
+        due = [self.level_due(m, snapshot)[0] for m in range(self.space.num_fidelities)]
+        free = [pool.clear(m, *snapshot.taken(m)).tolist() for m in due]
         some = (i for i in order if any(each[i] for each in free))
         wanted = ((i, self.level_wanted(parts[i], pool.designs[i : i + 1], snapshot)) for i in some)
         chosen = next((i for i, m in wanted if free[m][i]), order[0])
@@ -235,7 +235,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         flying = snapshot.points(snapshot.at(target, Status.PENDING))
         flying[:, -1] = 0
         _, order = seeker.ranked(pool, ALONE, flying)
-        clear = are_clear(pool.designs, target, snapshot).tolist()
+        clear = pool.clear(target, *snapshot.taken(target)).tolist()
         chosen = next((i for i in order if clear[i]), order[0])
         u = pool.designs[chosen : chosen + 1]
         return self.placed(u, target, snapshot, generator, **self._noted_alone(snapshot, u))
@@ -272,9 +272,12 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         best = (known.item() - shift) / unit
 
         def bound(m: PoolTarget | None) -> AcquisitionFunction:
-            if m is not None:
-                return UpperConfidenceBound(m, self.width_after(snapshot.records))
-            return StandardizedBound(MultiFidelityUpperConfidenceBound(model, self.width_after(snapshot.done)))
+            beta = self.width((snapshot if m else snapshot.of(snapshot.done)).time)
+            return (
+                UpperConfidenceBound(m, beta)
+                if m
+                else StandardizedBound(MultiFidelityUpperConfidenceBound(model, beta))
+            )
 
         if name == INTEGRATED:
             target, kept = TargetModel(model, least), math.log(MIN_IMPROVEMENT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -61,17 +61,13 @@ class UpperBounds(RestSpending):
         beta: float | None = None,
     ) -> tuple[Tensor, float]:
         """The maximiser ``1 x d`` of the upper bound, and its squared width ``beta``, by default that of its time."""
-        beta = self.width_after(snapshot.records) if beta is None else beta
+        beta = self.width(snapshot.time) if beta is None else beta
         bound = StandardizedBound(MultiFidelityUpperConfidenceBound(model, beta, zeta, self.pending(snapshot)))
         incumbents = snapshot.incumbents
         score = self.feasible(
             bound, snapshot, self.space.target, lambda: bound.mean(self.surrogate.to(incumbents[-1:]))
         )
         return self.searched(score, snapshot, generator), beta
-
-    def width_after(self, records: Iterable[Record]) -> float:
-        """The squared width of the bound after some queries."""
-        return self.width(sum(r.decided and r.query.meta.get("stage") != "initial" for r in records) + 1)
 
     def width(self, t: int) -> float:
         """The squared width ``β_t``."""

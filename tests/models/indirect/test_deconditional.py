@@ -362,6 +362,16 @@ def test_bad_input():
         made.hallucinate(A).condition_on_observations(A, Z)
 
 
+def test_loading_a_state_leaves_the_model_it_was_made_from():
+    one, A = model("gaussian"), draw(4, 2, seed=2)
+    grown, beside = one.condition_on_observations(A, draw(4, 1, seed=3)), one.hallucinate(A)
+    before = [made.mean_variance(A)[0].detach() for made in (one, beside)]
+    grown.load_state_dict({name: 2 * value for name, value in grown.state_dict().items()})
+    for made, mean in zip((one, beside), before, strict=True):
+        made.train().eval()
+        assert torch.equal(made.mean_variance(A)[0], mean)
+
+
 def test_a_default_prior_can_be_written_back():
     """As a fit that fails does: it restores the state it began with."""
     kernel = default_kernel(torch.ones(3, dtype=torch.double), 2.0)

@@ -6,6 +6,7 @@ from torch.testing import assert_close
 
 from mfbo_torch.models import CoKrigingGP, PerFidelityGP
 from mfbo_torch.strategies.common.candidate_pool import Pool, joint_of
+from mfbo_torch.strategies.common.deduplicate import are_clear
 
 
 def points(n: int, seed: int) -> torch.Tensor:
@@ -31,3 +32,14 @@ def test_variances_beside_points_in_flight_are_those_of_the_model(name):
         wanted_mean, wanted = model.hallucinate(flying[:count]).mean_variance(pool.designs)
         assert_close(mean, wanted_mean.detach(), rtol=1e-8, atol=1e-8)
         assert_close(variance, wanted.detach(), rtol=1e-6, atol=1e-9)
+
+
+def test_designs_clear_of_what_was_queried():
+    pool, taken = Pool(points(12, 1)[:, :-1]), points(9, 2)[:, :-1]
+    taken[[1, 4, 8]] = pool.designs[[0, 5, 7]]
+    observed, others = torch.arange(9) < 3, taken.flip(0)
+    for some in (taken[:2], taken[:5], taken[:3], others[:4], taken, taken[:0]):  # one after another, and anew
+        for fidelity in (0, 1):
+            clear = pool.clear(fidelity, some, observed[: len(some)])
+            assert torch.equal(clear, are_clear(pool.designs, some, observed[: len(some)]))
+    assert not pool.clear(0, taken, observed)[[0, 5, 7]].any()
