@@ -64,10 +64,9 @@ class Lookahead:
 
     Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept; until a model has
     decided, a decision is expected to take :data:`FIRST`. Else a decision begins when fewer than :func:`depth` queries
-    are kept (:func:`due`). They count as pending for each other, and are given
-    out in their order, the first while the next are being decided. What is kept is in no history, so it is lost with
-    the driver and decided anew. It is dropped once decisions are quick again, or the capital does not pay for the next
-    one.
+    are kept (:func:`due`). They count as pending for each other, and are given out in their order, the first while the
+    next are being decided. What is kept is in no history, so it is lost with the driver and decided anew. It is dropped
+    once decisions are quick again, or the capital does not pay for the next one.
 
     Args:
         optimizer: Decides.
