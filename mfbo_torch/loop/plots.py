@@ -6,6 +6,7 @@ Each function returns a :class:`matplotlib.figure.Figure` without a window; ``fi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from io import BytesIO
 from typing import Any
@@ -16,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from mfbo_torch.history import History, Status
@@ -37,11 +38,26 @@ def fidelity_colors(count: int) -> list[str]:
     return [cheap[min(m, len(cheap) - 1)] for m in range(count - 1)] + [RED]
 
 
+class Powers(LogFormatterSciNotation):
+    """Labels of a logarithmic axis such as 10² and 2×10⁻³, which are no formulas."""
+
+    RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        text: str = super().__call__(x, pos).removeprefix(r"$\mathdefault{").removesuffix("}$")
+        return re.sub(r"\^{(-?\d+)}", lambda found: found[1].translate(self.RAISED), text.replace(r"\times", "×"))
+
+
 class Picture(Figure):
     """A figure that a notebook shows, whatever its backend is, and whose names hold no formulas."""
 
     def draw(self, renderer: RendererBase) -> None:
         """Draw it, dollars in names as they are."""
+        for axis in [axis for axes in self.axes for axis in (axes.xaxis, axes.yaxis)]:
+            if type(axis.get_major_formatter()) is LogFormatterSciNotation:
+                axis.set_major_formatter(Powers())
+            if type(axis.get_minor_formatter()) is LogFormatterSciNotation:
+                axis.set_minor_formatter(Powers(labelOnlyBase=False))
         for text in self.findobj(Text):
             text.set_parse_math(False)
         with rc_context({"text.parse_math": False}):  # texts that are made now

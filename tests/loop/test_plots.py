@@ -113,3 +113,15 @@ def test_a_dollar_in_a_name_begins_no_formula(tmp_path):
     for panels in ([r"$\foo$"], [r"$\foo$", "b"]):
         curve = np.linspace(1.0, 10.0, 10), np.linspace(2.0, 1.0, 10)[None]
         assert saved(plots.regret({name: {r"$\bar{$": curve} for name in panels}), tmp_path) > 10_000
+
+
+def test_powers_of_ten_are_no_formulas(tmp_path):
+    figure = plots.canvas(6.0, 3.0)
+    for place, (least, largest) in enumerate(((1e-9, 1e2), (0.2, 3.0)), 1):
+        figure.add_subplot(1, 2, place).plot([least, largest], [least, largest])
+        figure.axes[-1].set(xscale="log", yscale="log")
+    saved(figure, tmp_path)
+    wide, narrow = ([label.get_text() for label in axes.yaxis.get_ticklabels(which="both")] for axes in figure.axes)
+    assert {"10⁻⁸", "10⁰"} <= {*wide}
+    assert {"2×10⁻¹", "10⁰"} <= {*narrow}
+    assert not any("$" in label for label in wide + narrow)

@@ -46,8 +46,7 @@ from mfbo_torch.utils.memo import Memo
 
 MIN_GAIN, MIN_IMPROVEMENT = 1e-4, 1e-5
 """Smallest gain of a bound over the best known mean, and smallest expected improvement, that a chain queries, in
-deviations of the function. What is left below is the third model's: where a cheap fidelity does not show the highest
-peak, only that model leaves the one that the chains have climbed."""
+deviations of the function. Below, only the third model leaves a peak that no cheap fidelity tells from the highest."""
 STRONG = 10.0
 """Nats of evidence that are needed before long tails are shortened."""
 SURE = 1e-6
@@ -76,8 +75,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
       improvement is largest [Ament2023logei]_, which looks elsewhere once there is little left to gain where it is.
     - The target alone, by expected improvement and with a rougher kernel: no cheap fidelity can mislead it.
 
-    Where some values are outliers far below all others, beside which these would be lost, all three see the values
-    through that map.
+    Where some values are outliers far below, beside which the others would be lost, all three see values so mapped.
 
     A query of the first two goes to the fidelity that explains enough of the target's variance for its cost: by the
     variances of the fitted chain, as the residual of the averaged one is too wide, and by the slopes of that, as slopes
@@ -89,8 +87,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
     capital beside the target's last query goes to cheaper ones.
 
     The target's :data:`LAST` queries go where the mean of the averaged chain is largest, if that is above the best
-    known one, whosever turn it is: what they tell of other designs has no use any more. Of a capital below :data:`LONG`
-    target costs that is one query: there are few to learn from.
+    known one, whosever turn it is. Of a capital below :data:`LONG` target costs that is one query.
     """
 
     integrated_outcomes = True
