@@ -18,10 +18,6 @@ PARTS = 8
 less time."""
 QUICK = 0.5
 """Number of workers that become free during a decision, up to which nothing is decided ahead."""
-MOST = 4
-"""Largest number of queries for each worker that one decision is about, or that are kept when the next one begins."""
-MARGIN = 1.5
-"""How many times as many queries a decision is about as workers become free during it."""
 FITS = 4
 """Number of last decisions of which the slowest counts: now and then one fits a model."""
 FIRST = 1.0
@@ -34,7 +30,7 @@ RECENT = 64
 
 def depth(workers: int, deciding: float, evaluating: float) -> int:
     """How many queries are kept ahead: as many as workers become free during a decision, ``workers * deciding /
-    evaluating``, :data:`MOST` for each at most; none where that is :data:`QUICK` or less, or for one worker.
+    evaluating``, two for each worker at most; none where that is :data:`QUICK` or less, or for one worker.
 
     Args:
         workers: How many evaluate at once.
@@ -42,14 +38,14 @@ def depth(workers: int, deciding: float, evaluating: float) -> int:
         evaluating: Mean seconds of an evaluation, from when it is sent.
     """
     free = workers * deciding / max(evaluating, 1e-9)
-    return min(math.ceil(free), MOST * workers) if workers > 1 and free > QUICK else 0
+    return min(math.ceil(free), 2 * workers) if workers > 1 and free > QUICK else 0
 
 
 def due(workers: int, kept: int, deciding: float, evaluating: float) -> int:
-    """How many queries a decision ahead is about: none where :func:`depth` are kept, else :data:`MARGIN` times as many,
-    :data:`MOST` for each worker at most."""
+    """How many queries a decision ahead is about: none where :func:`depth` are kept, else twice that, two a worker
+    at most."""
     ahead = depth(workers, deciding, evaluating)
-    return min(math.ceil(MARGIN * ahead), MOST * workers) if kept < ahead else 0
+    return min(2 * ahead, 2 * workers) if kept < ahead else 0
 
 
 def warm() -> None:
@@ -64,9 +60,10 @@ class Lookahead:
 
     Where a decision is quick, one query is decided whenever a worker is free, and nothing is kept; until a model has
     decided, a decision is expected to take :data:`FIRST`. Else a decision begins when fewer than :func:`depth` queries
-    are kept (:func:`due`). They count as pending for each other, and are given out in their order, the first while the
-    next are being decided. What is kept is in no history, so it is lost with the driver and decided anew. It is dropped
-    once decisions are quick again, or the capital does not pay for the next one.
+    are kept (:func:`due`): at most four for each worker are kept. They count as pending for each other, and are given
+    out in their order, the first while the next are being decided. What is kept is in no history, so it is lost with
+    the driver and decided anew. It is dropped once decisions are quick again, or the capital does not pay for the next
+    one.
 
     Args:
         optimizer: Decides.

@@ -35,19 +35,18 @@ class SlowWalk(Walk):
         (64, 0.4, 60.0, 0),
         (64, 0.4, 10.0, 3),
         (64, 0.4, 1.0, 26),
-        (64, 3.0, 1.0, 192),
-        (64, 9.0, 1.0, 256),
+        (64, 3.0, 1.0, 128),
         (4, 0.4, 10.0, 0),
         (2, 0.4, 1.0, 1),
         (1, 5.0, 0.1, 0),
         (0, 5.0, 0.1, 0),
-        (8, 0.01, 0.0, 32),
+        (8, 0.01, 0.0, 16),
     ],
 )
 def test_as_many_are_kept_as_workers_become_free_during_a_decision(workers, deciding, evaluating, kept):
     assert depth(workers, deciding, evaluating) == kept
     assert due(workers, kept, deciding, evaluating) == 0
-    assert not kept or due(workers, kept - 1, deciding, evaluating) == min(math.ceil(1.5 * kept), 4 * workers)
+    assert not kept or due(workers, kept - 1, deciding, evaluating) == min(2 * kept, 2 * workers)
 
 
 def test_one_worker_decides_as_this_process_does():
@@ -144,7 +143,7 @@ def filled(seconds=10.0):
     assert ahead.due(8, 8) == 0
     assert ahead.due(8, 7) == 1
     ahead._deciding.append(2.0)
-    assert ahead.due(8, 8) == 3
+    assert ahead.due(8, 8) == 4
     decided(ahead, 4)
     assert ahead.due(8, 8) == ahead.due(8, 7) == 0
     return optimizer, ahead
@@ -170,7 +169,7 @@ def test_what_is_kept_is_filled_up_and_counts_as_pending():
     optimizer, ahead = filled()
     (first,) = optimizer.accept(ahead.next())
     ahead.next(), ahead.next()
-    assert ahead.due(8, 8) == 3
+    assert ahead.due(8, 8) == 4
     decided(ahead, 4)
     given = [decision.queries[0].meta["pending"] for decision in iter(ahead.next, None)]
     assert first.query.meta["pending"] == 0
@@ -237,7 +236,7 @@ def test_the_slowest_of_the_last_decisions_counts():
     ahead.took(10.0)
     ahead._blind = False
     ahead._deciding.extend([2.0, 0.1, 0.1, 0.1])
-    assert ahead.due(8, 8) == 3
+    assert ahead.due(8, 8) == 4
     ahead._deciding.append(0.1)
     assert ahead.due(8, 8) == 0
     ahead.close()
@@ -248,7 +247,7 @@ def test_the_first_fit_is_expected():
     ahead = Lookahead(Optimizer(RandomSearch().bind(Hill().space, 1000.0)))
     assert ahead.due(8, 8) == 0  # no evaluation has ended
     ahead.took(2.0)
-    assert ahead.due(8, 8) == 6
+    assert ahead.due(8, 8) == 8
     assert decided(ahead, 8) == 8
     assert ahead.due(8, 8) == 0
     ahead.optimizer = Optimizer(Walk().bind(Hill().space, 1000.0))
