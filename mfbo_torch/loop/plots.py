@@ -57,7 +57,7 @@ class Picture(Figure):
             if type(axis.get_major_formatter()) is LogFormatterSciNotation:
                 axis.set_major_formatter(Powers())
             if type(axis.get_minor_formatter()) is LogFormatterSciNotation:
-                axis.set_minor_formatter(Powers(labelOnlyBase=False))
+                axis.set_minor_formatter(Powers())
         for text in self.findobj(Text):
             text.set_parse_math(False)
         with rc_context({"text.parse_math": False}):  # texts that are made now
