@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -12,6 +13,9 @@ from ray.tune.search.variant_generator import parse_spec_vars
 from mfbo_torch.space import Parameter
 from mfbo_torch.space.codec import Codec, Coordinate
 from mfbo_torch.utils.errors import SettingError
+
+SLACK = 1e-9
+"""Share of a step by which rounding may move an end."""
 
 
 def codec_of(config: Mapping[str, Any], fidelity: str | None, costs: Mapping[Any, float] | None) -> Codec:
@@ -57,19 +61,22 @@ def _coordinate(name: str, domain: Domain) -> Coordinate:
     step = None
     if isinstance(sampler, Quantized):
         step, sampler = sampler.q, sampler.get_sampler()
-    log = isinstance(sampler, LogUniform)
-    if isinstance(domain, Integer):  # the upper end is not in it, unless it is in steps
-        upper = domain.upper if step and step > 1 else domain.upper - 1
-        whole = Parameter(name, domain.lower, upper, log=log, integer=True)
-        return Coordinate(whole, float, lambda x: int(_rounded(x, step)))
-    if not isinstance(domain, Float) or isinstance(sampler, Normal):
+    log, whole = isinstance(sampler, LogUniform), isinstance(domain, Integer)
+    if not isinstance(domain, Integer | Float) or isinstance(sampler, Normal):
         kind = "randn" if isinstance(domain, Float) else type(domain).__name__
         raise SettingError(name, kind, "a uniform, loguniform, randint, lograndint or choice")
-    return Coordinate(Parameter(name, domain.lower, domain.upper, log=log), float, lambda x: _rounded(x, step))
+    if step and not (whole and step == 1):
+        return _multiples(name, domain, step, log)
+    upper = domain.upper - 1 if whole else domain.upper  # the upper end of whole numbers is not in it
+    return Coordinate(Parameter(name, domain.lower, upper, log=log, integer=whole), float, int if whole else float)
 
 
-def _rounded(x: float, step: float | None) -> float:
-    return float(x) if step is None else round(x / step) * step
+def _multiples(name: str, domain: Integer | Float, step: float, log: bool) -> Coordinate:
+    """The multiples of a step between the ends, both in it."""
+    kind = int if isinstance(domain, Integer) else float
+    first, last = math.ceil(domain.lower / step - SLACK), math.floor(domain.upper / step + SLACK)
+    parameter = Parameter(name, max(first, 1) if log else first, last, log=log, integer=True)
+    return Coordinate(parameter, lambda value: float(round(value / step)), lambda k: kind(round(k) * step))
 
 
 def _levels(

@@ -74,7 +74,8 @@ class Searcher(TuneSearcher):
             return False
         self._metric, self._mode = metric or self._metric, mode or self._mode
         self._config = config
-        self._total = self.capital or float(spec.get("num_samples") or 100) * codec_of(*self._space).space.costs[-1]
+        samples = max(spec.get("num_samples") or 0, 0) or 100  # -1 goes on until Tune's time has run out
+        self._total = self.capital or float(samples) * codec_of(*self._space).space.costs[-1]
         self._begin(History())
         return True
 

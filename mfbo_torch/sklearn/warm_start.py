@@ -10,6 +10,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model._stochastic_gradient import BaseSGD
@@ -156,13 +157,25 @@ def _classes(estimator: Any, y: np.ndarray) -> Any:
     return np.arange(y.shape[1])
 
 
+def _shares(
+    step: Any, head: Pipeline | None, prefix: str, method: str, params: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the last step of a pipeline takes of the parameters of a fit, and what the steps before it take: what they
+    request where metadata is routed, else by the prefix of the last one."""
+    if head is None or not get_config()["enable_metadata_routing"]:
+        own = {each.removeprefix(prefix): value for each, value in params.items() if each.startswith(prefix)}
+        return own, {each: value for each, value in params.items() if not each.startswith(prefix)}
+    asked = (step, method), (head, "fit_transform")
+    own, others = ({k: params[k] for k in one.get_metadata_routing().consumes(how, params)} for one, how in asked)
+    return own, others
+
+
 def go_on(estimator: Any, name: str, begun: int, level: int, X: Any, y: Any = None, **params: Any) -> None:
     """Train a fitted estimator, or a new one by ``partial_fit``, up to a level; the former steps of a pipeline stay."""
     how, (step, count) = way(estimator, name), last_step(estimator, name)
-    prefix = name.removesuffix(count)
-    own = {each.removeprefix(prefix): value for each, value in params.items() if each.startswith(prefix)}
-    if step is not estimator and len(estimator) > 1:
-        head, others = estimator[:-1], {k: value for k, value in params.items() if not k.startswith(prefix)}
+    head = estimator[:-1] if step is not estimator and len(estimator) > 1 else None
+    own, others = _shares(step, head, name.removesuffix(count), EPOCHS if how == EPOCHS else "fit", params)
+    if head is not None:
         X = head.transform(X) if begun else head.fit_transform(X, y, **others)
         estimator.steps[:-1] = head.steps  # with a memory, copies were fitted
     data = (X,) if y is None else (X, y)

@@ -139,9 +139,10 @@ def epoch_rungs(epochs: int) -> Fidelities:
 def checked_costs(costs: Sequence[float]) -> tuple[float, ...]:
     """The costs of ``M`` fidelities, positive and increasing; a ``SettingError`` where they are not."""
     if isinstance(costs, str) or not isinstance(costs, Iterable):
-        wanted = f"a list of one positive number a fidelity, as in [{'1' if isinstance(costs, str) else costs}]"
+        example = "1, 10" if isinstance(costs, str) else costs
+        wanted = f"a list of one positive number a fidelity, as in [{example}]"
         raise SettingError("costs", costs, f"{wanted}; measured=True says that they are guesses")
-    given = [*costs] if isinstance(costs, Iterable) else costs
+    given = [*costs]
     if not given:
         raise SettingError("costs", given, "one positive number a fidelity, as in [1, 10]; [1] where there is one")
     several("costs", given, partial(number, above=0), "one positive number a fidelity")

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -215,7 +216,9 @@ def text(label: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A number of NumPy's as one of Python's."""
+    """A number of NumPy's, or a fraction, as one of Python's own."""
+    if isinstance(value, Fraction):
+        return float(value)
     return value.item() if hasattr(value, "item") else value
 
 

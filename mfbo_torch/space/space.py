@@ -112,7 +112,7 @@ class Space:
             if not self.contains(candidate):
                 wanted = f"{len(names)} numbers each, between the bounds, whole where the parameter is"
                 raise SettingError("candidates", candidate, wanted)
-        object.__setattr__(self, "candidates", tuple(tuple(map(plain, row)) for row in rows))
+        object.__setattr__(self, "candidates", tuple(dict.fromkeys(tuple(map(plain, row)) for row in rows)))
 
     def __repr__(self) -> str:
         names = ", ".join([p.name for p in self.parameters[:8]] + [f"{self.dim - 8} more"] * (self.dim > 8))
@@ -296,22 +296,29 @@ class Space:
         """Whether ``... x d`` points of the unit cube, moved as :meth:`snap` does, meet the constraints."""
         if not self.constraints:
             return torch.ones(U.shape[:-1], dtype=torch.bool, device=U.device)
-        X = self.from_unit(U.to("cpu", torch.double))
-        weights = torch.tensor([w for w, _ in self.constraints], dtype=torch.double)
-        bound = torch.tensor([b for _, b in self.constraints], dtype=torch.double)
-        return (X @ weights.mT <= bound + 1e-9).all(dim=-1).to(U.device)
+        weights, bounds = self._unit_constraints
+        lower, upper = self.bounds
+        shares = (self.from_unit(U.to("cpu", torch.double)) - lower) / (upper - lower)
+        return (shares @ weights.mT <= bounds + 1e-9).all(dim=-1).to(U.device)
+
+    @cached_property
+    def _unit_constraints(self) -> tuple[Tensor, Tensor]:
+        """Weights ``c x d`` and bounds ``c`` of the constraints on shares of the ranges, the largest weight 1."""
+        weights, bounds = (torch.tensor(part, dtype=torch.double) for part in zip(*self.constraints, strict=True))
+        lower, upper = self.bounds
+        scaled = weights * (upper - lower)
+        largest = scaled.abs().amax(-1)
+        return scaled / largest[:, None], (bounds - weights @ lower) / largest
 
     @property
     def inequalities(self) -> list[tuple[Tensor, Tensor, float]] | None:
         """The constraints on the unit cube as BoTorch's optimisers take them, ``(indices, coefficients, rhs)`` for
         ``Σ_i u[indices[i]] coefficients[i] >= rhs``; ``None`` where there are none."""
         found = []
-        for weights, bound in self.constraints:
-            w = torch.tensor(weights, dtype=torch.double)
+        for w, bound in zip(*self._unit_constraints, strict=True) if self.constraints else ():
             used = w.nonzero().view(-1)
-            lower, upper = self.bounds[:, used]
             columns = used if self._encoding is None else torch.tensor(self._encoding.starts)[used]
-            found.append((columns, -w[used] * (upper - lower), (w[used] @ lower).item() - bound))
+            found.append((columns, -w[used], -bound.item()))
         return found or None
 
     def fidelity_name(self, m: int) -> str:

@@ -31,37 +31,37 @@ class GlobalState:
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """A context with these settings, tensors on the CPU unless said otherwise; afterwards those from before it are
-        back."""
-        with self._entered(CPU):
+        """A context for decisions, which are the same whatever the caller has set: these settings, but with gradients
+        and tensors of PyTorch's own type on the CPU unless said otherwise; afterwards those from before it are back."""
+        with torch.inference_mode(False), self._entered(CPU, torch.float32, True):
             yield
 
     @contextmanager
     def continued(self) -> Iterator[None]:
         """A context with these settings, and what it changes in them kept for the next such context; afterwards those
         from before it are back."""
-        with self._entered(self._device):
+        with self._entered(self._device, self._dtype, self._grad):
             try:
                 yield
             finally:
                 self._read()
 
     @contextmanager
-    def _entered(self, device: torch.device) -> Iterator[None]:
+    def _entered(self, device: torch.device, dtype: torch.dtype, grad: bool) -> Iterator[None]:
         found = GlobalState()
         with warnings.catch_warnings():
             warnings.filters[:] = self._filters  # type: ignore[index]
-            self._set(device)
+            self._set(device, dtype, grad)
             try:
                 yield
             finally:
-                found._set(found._device)
+                found._set(found._device, found._dtype, found._grad)
 
-    def _set(self, device: torch.device) -> None:
-        torch.set_default_dtype(self._dtype)
+    def _set(self, device: torch.device, dtype: torch.dtype, grad: bool) -> None:
+        torch.set_default_dtype(dtype)
         if _default_device() != device:
             torch.set_default_device(None if device == CPU else device)
-        torch.set_grad_enabled(self._grad)
+        torch.set_grad_enabled(grad)
         if torch.get_deterministic_debug_mode() != self._deterministic:
             torch.set_deterministic_debug_mode(self._deterministic)
         if torch.get_num_threads() != self._threads:

@@ -1,5 +1,8 @@
 """Ray Tune with the searcher; the search itself needs no cluster."""
 
+import os
+import sys
+
 import pytest
 from installed import installed
 from refusals import refused
@@ -134,12 +137,13 @@ def test_what_cannot_be_searched(settings, config, said):
 @pytest.mark.slow
 def test_a_tuner_uses_it(tmp_path):
     ray = pytest.importorskip("ray")
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    here = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}  # workers find this module
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=here)
     try:
         how = tune.TuneConfig(metric="loss", mode="min", num_samples=6, max_concurrent_trials=2)
         how.search_alg = searcher = Searcher(fidelity="epochs")
         run = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
-        trial = lambda config: tune.report({"loss": loss(config)})  # noqa: E731  # pickled by value, as a script's is
+        trial = lambda config: tune.report({"loss": loss(config)})  # noqa: E731
         results = tune.Tuner(trial, param_space=SPACE, tune_config=how, run_config=run).fit()
     finally:
         ray.shutdown()

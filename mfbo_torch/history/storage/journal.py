@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sqlite3
 import struct
@@ -103,6 +104,7 @@ class Journal:
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path).absolute()
+        self._process = os.getpid()
         self._checked: list[dict[str, Any]] = []  # the rows as they were at opening, until they are a history
         exists = self._check_header(read_only)
         try:
@@ -222,6 +224,8 @@ class Journal:
         self._append([*found])
 
     def _append(self, made: Sequence[Mapping[str, Any]]) -> None:
+        if os.getpid() != self._process:
+            raise JournalError(self.path, "written by the process that has opened it, not by a fork of it")
         try:
             with self._transaction():
                 last = self._insert([{"sequence": self._sequence + i, **row} for i, row in enumerate(made, 1)])

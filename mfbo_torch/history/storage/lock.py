@@ -30,7 +30,7 @@ class Held(Exception):
 
 def locked(path: Path) -> bool:
     """Whether a process holds the :class:`Lock` of a file, or this system cannot tell; it is not taken."""
-    place = path.resolve()
+    place = Path(os.path.realpath(path))
     try:
         with place.with_name(f".{place.name}.lock").open("rb") as file:
             if fcntl is None:
@@ -48,7 +48,7 @@ class Lock:
     so that links to it are locked too, and on a file beside it."""
 
     def __init__(self, path: Path) -> None:
-        self._place = path.resolve()
+        self._place = Path(os.path.realpath(path))
         self._beside: FileLock | None = None
         self._file, self._key = -1, (0, 0)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.feasible import WithinLimits
 from mfbo_torch.history import Record
+from mfbo_torch.history.observation import within_reach
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.outcome_transform import near_limit
@@ -33,11 +34,12 @@ def measured(records: Sequence[Record], limit: Limit) -> list[Record]:
     units."""
     sign, margins = 1 if limit.upper else -1, defaultdict[int, list[float]](list)
     for record in records:
-        margins[record.query.fidelity].append(sign * (limit.bound - record.outcomes[limit.name].value))
+        value = within_reach(record.outcomes[limit.name].value)
+        margins[record.query.fidelity].append(sign * (limit.bound - value))
     near, found = {m: iter(near_limit(some)) for m, some in margins.items()}, list[Record]()
     for record in records:
         outcome, (margin, slope) = record.outcomes[limit.name], next(near[record.query.fidelity])
-        value = outcome.value if slope == 1.0 else limit.bound - sign * margin
+        value = within_reach(outcome.value) if slope == 1.0 else limit.bound - sign * margin
         error = outcome.standard_error and outcome.standard_error * slope
         found.append(Record(record.id, record.query, record.cost, value, record.status, standard_error=error))
     return found
