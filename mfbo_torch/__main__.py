@@ -6,7 +6,16 @@ import sys
 
 
 def main() -> int:
-    """Run the command of the process's arguments; see :func:`mfbo_torch.app.cli.main`."""
+    """Run the command of the process's arguments; see :func:`mfbo_torch.app.cli.main`. Ctrl-C while it loads or ends
+    gives no traceback."""
+    try:
+        return _main()
+    except KeyboardInterrupt:
+        print("mfbo: interrupted", file=sys.stderr)
+        return 130
+
+
+def _main() -> int:
     from mfbo_torch.app import cli
     from mfbo_torch.utils import output_streams
 

@@ -96,7 +96,7 @@ def execute(plan: Plan, *, picture: bool = True) -> Summary:
         except JournalGone as error:
             saved = _free(out.with_name(f"{out.name}.saved.sqlite"))
             journal.save(saved)
-            wanted = f"left where it is during a run; what is known is in {saved}"
+            wanted = f"left where it is during a run; what is known is in {saved}; put the folder back to go on"
             raise SettingError("out", str(out), wanted) from error
         except Hopeless as error:
             conclude(plan.summary(journal.history(), str(error)), out, picture)
@@ -157,7 +157,8 @@ def _of_journal(path: Path) -> Summary:
         kinds: dict[str, Any] = {"strategy": str, "seed": int, "capital": float}
         settings = {name: read(name, note.get(name), kind) for name, kind in kinds.items()}
     except SettingError as error:
-        wanted = f"a run's folder, or a journal of minimize, maximize or run whose problem is in {digest_path(path)}"
+        wanted = f"a run's folder, or a journal of minimize, maximize or run whose problem is in {digest_path(path)};"
+        wanted += " of one of ask and tell there is only mfbo show"
         raise SettingError("folder", str(path), wanted) from error
     check_history(history, problem.space)
     strategy = _named(settings["strategy"], settings["seed"]).bind(problem.space, settings["capital"])

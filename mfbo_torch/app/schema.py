@@ -214,7 +214,8 @@ def read_mapping(path: str | Path, setting: str) -> dict[str, Any]:
             raise SettingError(setting, str(path), f"a file of at most {LONGEST:,} bytes")
         content = safe_yaml.load(text.decode())
     except FileNotFoundError:
-        raise SettingError(setting, str(path), "an existing file") from None
+        folder = f"that of a run; mfbo list {Path(path).parent} shows those in it" if setting == "folder" else ""
+        raise SettingError(setting, str(path), folder or "an existing file") from None
     except OSError as error:
         raise SettingError(setting, str(path), f"a readable file: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

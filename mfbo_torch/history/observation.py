@@ -31,9 +31,9 @@ LARGEST = 1e75
 def unusable(value: float) -> str | None:
     """Why models cannot use a value, which makes its evaluation a failure; ``None`` where they can."""
     if not math.isfinite(value):
-        return f"the value is not finite: {value}"
-    if abs(value) > LARGEST:
-        return f"the value {value:g} is out of range (at most {LARGEST:g} in size): rescale it or return its logarithm"
+        return f"the value is not finite: {abs(value)}"
+    if (size := abs(value)) > LARGEST:
+        return f"the value {size:g} is out of range (at most {LARGEST:g} in size): rescale it or return its logarithm"
     return None
 
 

@@ -1,5 +1,6 @@
 """Safe reading and writing of YAML: plain values in bounded memory, each key once, texts that can be shown and stored.
-Numbers are those of YAML 1.2: ``1e-5`` is one, though it has no point. A date is a text."""
+Numbers, ``true`` and ``false`` are those of YAML 1.2: ``1e-5`` is a number, ``010`` is ten, ``no`` and ``1:30`` are
+texts. So is a date."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ import yaml
 MOST_VALUES, DEEPEST = 100_000, 50
 """Largest number of values of a document, an alias counted as what it stands for, and largest depth of nesting."""
 _NO_NAMES = {"tag:yaml.org,2002:bool": "true or false", "tag:yaml.org,2002:null": "nothing"}
-"""What a key may not be, such as ``on`` or ``no``, which is meant as a name."""
-_FLOAT, _DATE = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
+"""What a key may not be, as it is meant as a name."""
+_FLOAT, _INT, _BOOL, _DATE = (f"tag:yaml.org,2002:{kind}" for kind in ("float", "int", "bool", "timestamp"))
 
 
 def load(text: str) -> Any:
-    """The values of a document; ``yaml.YAMLError`` where it is none, has a key twice or one such as ``on``, too many
+    """The values of a document; ``yaml.YAMLError`` where it is none, has a key twice or one such as ``true``, too many
     values, too deep a nesting, an alias within what it stands for, or a text with a zero character or half of a pair of
     surrogates."""
     loader = _Loader(text)
@@ -49,7 +50,7 @@ class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader, with bounds."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
-        letter: [(tag, pattern) for tag, pattern in resolvers if tag not in (_FLOAT, _DATE)]
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag not in (_FLOAT, _INT, _BOOL, _DATE)]
         for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -102,3 +103,6 @@ class _Dumper(yaml.SafeDumper):
 _NUMBER = r"[-+]?(\d+\.\d*([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.\d+([eE][-+]?\d+)?|\.(inf|Inf|INF))|\.(nan|NaN|NAN)"
 for _each in (_Loader, _Dumper):
     _each.add_implicit_resolver(_FLOAT, re.compile(f"(?:{_NUMBER})$"), list("-+0123456789."))
+    _each.add_implicit_resolver(_INT, re.compile(r"[-+]?\d[\d_]*$"), list("-+0123456789"))
+    _each.add_implicit_resolver(_BOOL, re.compile("(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_Loader.add_constructor(_INT, lambda loader, node: int(str(loader.construct_scalar(node))))  # type: ignore[arg-type]

@@ -134,7 +134,7 @@ def test_a_value_that_is_not_finite_is_a_failure(value):
     opt.ask()
     record = opt.tell(0, value)
     assert (record.status, record.value, record.standard_error, record.cost) == (Status.FAILED, None, None, 1.0)
-    assert record.reason == f"the value is not finite: {value[0] if isinstance(value, tuple) else value}"
+    assert record.reason == f"the value is not finite: {abs(value[0] if isinstance(value, tuple) else value)}"
 
 
 @pytest.mark.parametrize("value", [3, np.float32(3), np.array(3.0), torch.tensor([3.0])])
@@ -329,3 +329,13 @@ def test_a_history_without_the_outcomes_of_its_problem():
     check_history(history, space)
     history = history.updated(history.records[0].done(1.0))
     refused("query 0 without latency.*in which latency was measured", check_history, history, space)
+
+
+def test_a_history_that_breaks_a_constraint_or_knows_another_design():
+    history = History().asked(Query((0.2,), 0), 1.0).asked(Query((0.5,), 0), 1.0)
+    kept = Space({"x": (0, 1)}, costs=[1], constraints=["x <= 0.5"])
+    check_history(history, kept)
+    check_history(history, Space.finite([[0.2], [0.5], [0.8]], [1]))
+    narrow = replace(kept, constraints=["x <= 0.4"])
+    refused(r"query 1 at \[0.5\].*within its constraints", check_history, history, narrow)
+    refused(r"query 0 at \[0.2\].*one of its candidates", check_history, history, Space.finite([[0.1], [0.5]], [1]))

@@ -151,3 +151,23 @@ def test_a_tuner_uses_it(tmp_path):
     best = results.get_best_result()
     assert best.metrics["loss"] == min(loss(result.config) for result in results)
     assert len(searcher.history.done) == 6
+
+
+def test_steps_are_tried_once_each_and_lie_in_their_range():
+    space = {"a": tune.quniform(0.0, 1.0, 0.25), "b": tune.qrandint(5, 34, 10), "c": tune.qlograndint(1, 1000, 10)}
+    searcher = Searcher(metric="loss", mode="min")
+    assert searcher.set_search_properties(None, None, space, num_samples=12)
+    found = []
+    for i in range(12):
+        found.append(searcher.suggest(str(i)))
+        searcher.on_trial_complete(str(i), {"loss": found[-1]["a"] + found[-1]["b"] / 10 + found[-1]["c"] / 1000})
+    assert len({tuple(each.values()) for each in found}) == 12
+    assert {each["a"] for each in found} <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert {each["b"] for each in found} <= {10, 20, 30}
+    assert all(10 <= each["c"] <= 1000 and each["c"] % 10 == 0 for each in found)
+
+
+def test_samples_without_end_are_no_negative_capital():
+    searcher = Searcher(fidelity="epochs", metric="loss", mode="min", strategy="MFNaive")
+    assert searcher.set_search_properties(None, None, SPACE, num_samples=-1)
+    assert [searcher.suggest(str(i))["epochs"] for i in range(3)] == [3, 3, 3]

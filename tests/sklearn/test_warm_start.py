@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from scipy.stats import loguniform, randint, uniform
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (
@@ -241,3 +242,26 @@ def test_checks(place):
 def test_what_is_wrong_is_said(fidelity, settings, said):
     with pytest.raises(ValueError, match=said):
         search(SGD, ALPHA, fidelity, **settings).fit(X, Y)
+
+
+@pytest.mark.parametrize("head_asks", [False, True])
+def test_weights_are_routed_to_the_steps_that_ask_for_them(head_asks):
+    X, y = make_classification(60, random_state=0)
+    weights = np.where(np.arange(60) % 2, 1.0, 1e-9)
+    with config_context(enable_metadata_routing=True):
+        last = SGDClassifier(random_state=0).set_partial_fit_request(sample_weight=True)
+        last = last.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        head = StandardScaler().set_fit_request(sample_weight=head_asks)
+        search = MultiFidelitySearchCV(
+            make_pipeline(head, last),
+            {"sgdclassifier__alpha": loguniform(1e-5, 1)},
+            fidelity="sgdclassifier__partial_fit",
+            max_resources=9,
+            budget=3,
+            error_score="raise",
+        ).fit(X, y, sample_weight=weights)
+        alone = clone(last).set_params(alpha=search.best_params_["sgdclassifier__alpha"])
+        scaled = StandardScaler().fit(X, sample_weight=weights if head_asks else None).transform(X)
+        for _ in range(9):
+            alone.partial_fit(scaled, y, classes=[0, 1], sample_weight=weights)
+    assert np.array_equal(search.best_estimator_[-1].coef_, alone.coef_)

@@ -3,12 +3,13 @@
 import math
 import pickle
 import re
+from fractions import Fraction
 
 import pytest
 import torch
 from refusals import refused
 
-from mfbo_torch import History
+from mfbo_torch import History, minimize
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import RandomSearch
 
@@ -202,3 +203,25 @@ def test_candidates_outside_the_space_and_no_candidates(row):
     refused(r"^candidates = \(", Space, SPACE.parameters, SPACE.costs, candidates=(*ROWS, row))
     for rows in ([], [[]], [[1.0], [1.0, 2.0]], [["a"], ["b"]], [1.0, 2.0], [[1.0], [math.nan]], [[1, 2], [1, 3]]):
         refused(r"^candidates = ", Space.finite, rows, (1.0,))
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_constraints_hold_in_any_unit(unit):
+    space = Space({"x": (0, unit), "y": (0, 1)}, costs=[1], constraints=[f"x + {unit} y <= {unit}"])
+    U = cube(200)[:, :2]
+    assert torch.equal(space.allows(U), U.sum(-1) <= 1)
+    ((columns, weights, rhs),) = space.inequalities
+    assert (columns.tolist(), weights.tolist(), rhs) == ([0, 1], [-1.0, -1.0], -1.0)
+    best = minimize(lambda x, y: -x / unit - y, space, 6)
+    assert best.fun == pytest.approx(-1.0)
+    assert all(r.query.x[0] / unit + r.query.x[1] <= 1 + 1e-8 for r in best.history)
+
+
+def test_a_candidate_counts_once():
+    assert Space.finite([[0, 1], [1, 0], [0, 1]], [1]).candidates == ((0.0, 1.0), (1.0, 0.0))
+
+
+def test_fractions_are_numbers():
+    space = Space({"x": (0, 1)}, costs=[Fraction(1, 3), 1])
+    assert space.costs == (1 / 3, 1)
+    assert minimize(lambda x, fidelity: x, space, 5).success

@@ -79,6 +79,19 @@ def test_a_result_is_returned_whatever_device_an_objective_sets(device, workers,
     assert (torch.get_default_dtype(), torch.get_default_device().type) == (torch.float32, "cpu")
 
 
+def test_the_callers_modes_change_no_decision(restored):
+    def found(mode=nullcontext):
+        with mode():
+            return minimize(lambda x, fidelity: (x - 0.3) ** 2, Space({"x": (0, 1)}, costs=[1, 10]), 35).history
+
+    usual = timeless(found())
+    assert timeless(found(torch.no_grad)) == usual
+    assert timeless(found(torch.inference_mode)) == usual
+    torch.set_default_dtype(torch.float64)
+    assert timeless(found()) == usual
+    assert torch.get_default_dtype() == torch.float64
+
+
 def test_an_objective_finds_what_it_has_set(restored):
     """Its settings hold for its own later evaluations, those from before the run for its first one."""
     found = []

@@ -46,10 +46,19 @@ def test_a_bomb_takes_no_memory():
 
 
 def test_what_people_write_is_read_as_ever():
-    text = "base: &b {a: 1, c: [1e-5, .5, yes, null, 2001-01-01]}\nx: {inner: &i {<<: *b, a: 2}}\ny: {<<: *i, d: *b}\n"
+    text = "base: &b {a: 1, c: [1e-5, .5, true, null, 2001-01-01]}\nx: {inner: &i {<<: *b, a: 2}}\ny: {<<: *i, d: *b}\n"
     usual = yaml.safe_load(text.replace("1e-5", "1.0e-5").replace("2001-01-01", "'2001-01-01'"))
     assert safe_yaml.load(text) == usual
     assert safe_yaml.load("") is None
+
+
+def test_what_looks_like_a_number_or_a_truth_is_what_it_says():
+    text = "[no, yes, on, off, True, FALSE, 010, 09, 1:30, 1_000, -7, 0x1F]"
+    found = ["no", "yes", "on", "off", True, False, 10, 9, "1:30", 1000, -7, "0x1F"]
+    assert safe_yaml.load(text) == found
+    assert [type(value) for value in safe_yaml.load(text)] == [type(value) for value in found]
+    texts = [*map(str, found), *text[1:-1].split(", ")]
+    assert safe_yaml.load(safe_yaml.dump(texts)) == texts
 
 
 def test_a_configuration_is_read_once_and_in_one_encoding(tmp_path, capsys, monkeypatch):

@@ -184,8 +184,8 @@ def _told(path: Path) -> tuple[dict[str, Any], bool]:
             found = {**digest.values_of(known, history, known), "spent": history.spent}
             front = {"front": digest.front_of(known, history)} if known.get("objectives") else {}
             return {**found, **front}, known.get("finished") is True
-    beside = f"a run's folder, or a journal of minimize or maximize with {digest_path(path)} beside it"
-    raise SettingError("folder", str(path), beside)
+    wanted = f"a run's folder, or a journal of minimize or maximize with {digest_path(path)} beside it"
+    raise SettingError("folder", str(path), f"{wanted}; of one of ask and tell there is only mfbo show")
 
 
 def _best_values(summary: dict[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,12 @@ name from the address. Everything is read, but for notes, which a ``POST`` with 
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hmac
 import ipaddress
 import json
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
@@ -45,6 +47,8 @@ class Server(ThreadingHTTPServer):
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
+            if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
+                raise SettingError("host", host, "a name or an address of this machine") from error
             reason = getattr(error, "strerror", None) or error
             raise SettingError("port", port, f"a free port of {host}, or 0 for any ({reason})") from error
 

@@ -64,6 +64,7 @@ STEPS, LEAST_STEPS, STEPS_A_BYTE = 10_000, 2_000_000, 10
 """Steps of SQLite between two looks at their number, and how many a check may take: a forged file may take for ever,
 journals of the shortest rows take 1.4 a byte."""
 _BESIDE = ("-wal", "-shm", "-journal")
+SAVED = "mfbo repair saves what can be read"
 _IN_USE = "open, and used in the thread that opened it"
 
 
@@ -111,7 +112,7 @@ class Journal:
             if exists and (found := self._damage()):
                 raise JournalError(self.path, f"an undamaged journal: {found}")
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:  # what a damaged file says may not be text
-            raise JournalError(self.path, f"a readable journal: {error}") from error
+            raise JournalError(self.path, f"a readable journal: {error}; {SAVED}") from error
         self._lock = Lock(self.path)
         if not read_only:
             self._claim()
@@ -127,7 +128,7 @@ class Journal:
         except BaseException as error:
             self._lock.release()
             if isinstance(error, sqlite3.Error):
-                raise JournalError(self.path, f"a readable journal: {error}") from error
+                raise JournalError(self.path, f"a readable journal: {error}; {SAVED}") from error
             raise
 
     def _claim(self) -> None:

@@ -15,7 +15,8 @@ from mfbo_torch.utils.checksum import COLUMN, chained
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import content, replacing, temporary_folder
 
-_MAGIC = b"SQLite format 3\0"
+_MAGIC, MOST_CUT = b"SQLite format 3\0", 2**20
+"""How a file of SQLite's begins, and how many bytes may be cut off at its end beside as many as are left."""
 
 
 def salvage(path: Path, new: Path) -> int:
@@ -26,7 +27,7 @@ def salvage(path: Path, new: Path) -> int:
     with temporary_folder() as folder:
         copy = folder / "copy.sqlite"
         try:
-            copy.write_bytes(_MAGIC + content(path)[len(_MAGIC) :])
+            copy.write_bytes(_whole(_MAGIC + content(path)[len(_MAGIC) :]))
             with suppress(FileNotFoundError):
                 Path(f"{copy}-wal").write_bytes(content(Path(f"{path}-wal")))
         except OSError as error:
@@ -45,6 +46,12 @@ def salvage(path: Path, new: Path) -> int:
         except OSError as error:
             raise SettingError("new", str(new), f"a file that can be written: {error.strerror or error}") from error
     return len(good)
+
+
+def _whole(held: bytes) -> bytes:
+    """A file of SQLite's with zeros for the pages that are cut off at its end: it opens none that has too few."""
+    pages = int.from_bytes(held[16:18], "big") * int.from_bytes(held[28:32], "big")
+    return held.ljust(min(pages, 2 * len(held) + MOST_CUT), b"\0")
 
 
 def _good(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -152,7 +152,7 @@ def test_folders_that_hold_something_else(config, tmp_path, capsys):
     fails(capsys, ["run", config()], "must be a folder")
     out.unlink()
     out.mkdir()
-    fails(capsys, ["show", str(out)], "must be an existing file")
+    fails(capsys, ["show", str(out)], f"must be that of a run; mfbo list {out} shows those in it")
     (out / "summary.json").write_text("{}")
     fails(capsys, ["run", config()], "it has summary.json but no config.yaml")
     (out / "config.yaml").write_text("strategies: {}")

@@ -8,19 +8,19 @@ from mfbo_torch.app.cli import main
 @pytest.fixture
 def config(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.py").write_text("def f(on, fidelity):\n    return on\n")
-    flags = ["--objective", "own:f", "-p", "on:0.5:1", "--costs", "1,10", "--capital", "12"]
+    (tmp_path / "own.py").write_text("def f(true, fidelity):\n    return true\n")
+    flags = ["--objective", "own:f", "-p", "true:0.5:1", "--costs", "1,10", "--capital", "12"]
     assert main(["init", "c.yaml", *flags]) == 0
     return tmp_path / "c.yaml"
 
 
 def test_names_are_quoted_where_they_have_to_be(config, capsys):
-    assert "'on':" in config.read_text()
+    assert "'true':" in config.read_text()
     assert main(["run", "c.yaml"]) == 0
-    config.write_text(config.read_text().replace("'on'", "on"))
+    config.write_text(config.read_text().replace("'true'", "true"))
     capsys.readouterr()
     assert main(["run", "c.yaml"]) == 2
-    assert "the key on, from line 10 on, is read as true or false: write 'on'" in capsys.readouterr().err
+    assert "the key true, from line 10 on, is read as true or false: write 'true'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", ["x:y:1", "x:y:0.5:1", "x:0:y:log"])

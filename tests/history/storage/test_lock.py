@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from mfbo_torch.history.query import Query
 from mfbo_torch.history.storage import lock
 from mfbo_torch.history.storage.journal import Journal, JournalError
 from mfbo_torch.history.storage.lock import Held, Lock
@@ -56,3 +57,25 @@ def test_a_lock_that_is_dropped_is_given_back(tmp_path):
     again = Lock(tmp_path / "a")
     again.acquire(b"content")
     again.release()
+
+
+def test_links_in_a_circle_make_way(tmp_path):
+    (tmp_path / "a.sqlite").symlink_to("a.sqlite")
+    with Journal(tmp_path / "a.sqlite") as journal:
+        assert len(journal.history()) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_does_not_write(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        asked = journal.history().asked(Query((1.0,), 0), 1.0)
+        if not (child := os.fork()):
+            code = 1
+            try:
+                journal.asked(asked)
+            except JournalError as error:
+                code = 7 if "not by a fork" in str(error) else 1
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert len(journal.history()) == 0

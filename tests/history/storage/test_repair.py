@@ -79,3 +79,15 @@ def test_damaged_settings_beside_it_are_told(tmp_path, capsys):
     (tmp_path / "config.yaml").write_text("[1")
     assert cli.main(["repair", str(tmp_path)]) == 0
     assert f"put {tmp_path / 'config.yaml'} back first" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_file_that_is_cut_off_keeps_its_first_rows(tmp_path):
+    with Journal(tmp_path / "a.sqlite") as journal:
+        fill(journal, 200)
+    whole = (tmp_path / "a.sqlite").read_bytes()
+    found = []
+    for share in (0.5, 0.7, 0.9):
+        (tmp_path / "b.sqlite").write_bytes(whole[: int(share * len(whole))])
+        refused("mfbo repair saves what can be read", Journal, tmp_path / "b.sqlite")
+        found.append(salvage(tmp_path / "b.sqlite", tmp_path / f"{share}.sqlite"))
+    assert 0 < found[0] < found[1] < found[2]

@@ -141,3 +141,14 @@ def test_a_strategy_that_would_pass_over_limits_is_refused_and_those_that_do_not
     named = LIMITED.replace(" and ", ", ").split(", ")
     assert len(named) == 6
     assert all(getattr(strategies, name)().bind(SPACE).heeds_limits for name in named)
+
+
+@pytest.mark.parametrize("penalty", [1e200, -1e300])
+def test_an_outcome_beyond_what_models_can_use(penalty):
+    """It is drawn to the largest size that they can."""
+    space = Space({"x": (0, 1)}, costs=[1, 10], limits={"latency": "<= 1" if penalty > 0 else ">= -1"})
+
+    def objective(x, fidelity):
+        return {"value": (x - 0.7) ** 2, "latency": penalty if x < 0.5 else 0.0}
+
+    assert minimize(objective, space, 40).fun < 0.01
