@@ -24,7 +24,7 @@ class MfboSweeperDefaults:
         strategy: A strategy by its name, such as ``ExpectedImprovement``.
         seed: The seed of its random choices.
         workers: Jobs that are launched together.
-        params: Overrides to search, beside those of the command line.
+        params: Overrides to search, beside those of the command line, which take the place of these.
     """
 
     _target_: str = "hydra_plugins.mfbo.MfboSweeper"
@@ -61,7 +61,8 @@ class MfboSweeper(Sweeper):
         from mfbo_torch.loop.early_failures import Hopeless
         from mfbo_torch.utils.errors import SettingError
 
-        given = [*(f"{name}={value}" for name, value in self.params.items()), *arguments]
+        typed = {argument.partition("=")[0] for argument in arguments}
+        given = [*(f"{name}={value}" for name, value in self.params.items() if name not in typed), *arguments]
         overrides = OverridesParser.create(config_loader=self.hydra_context.config_loader).parse_overrides(given)
         try:
             return spend(overrides, self._launch, self.config.hydra.sweep.dir, **self.settings)

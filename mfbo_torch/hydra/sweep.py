@@ -91,6 +91,8 @@ def _taken(optimizer: Optimizer, record: Record, job: JobReturn, sign: float) ->
     """Take in what a job has returned, or that it has failed: the mistake, if there was one."""
     raised: Exception | None = None
     try:
+        if job.return_value is None:
+            raise SettingError("the application", None, "one that returns its loss, a number")
         value = float(job.return_value)
     except Exception as error:  # of whatever kind: the application's own
         optimizer.fail(record.id, error)

@@ -5,6 +5,7 @@ from refusals import refused
 
 from mfbo_torch.app import cli
 from mfbo_torch.app.cli import commands
+from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.history.storage.repair import salvage
 
@@ -83,7 +84,10 @@ def test_damaged_settings_beside_it_are_told(tmp_path, capsys):
 
 def test_a_file_that_is_cut_off_keeps_its_first_rows(tmp_path):
     with Journal(tmp_path / "a.sqlite") as journal:
-        fill(journal, 200)
+        history = History()
+        for i in range(1000):
+            history = history.asked(Query((i / 1000,), 0), 1.0)
+        journal.asked(history)
     whole = (tmp_path / "a.sqlite").read_bytes()
     found = []
     for share in (0.5, 0.7, 0.9):
