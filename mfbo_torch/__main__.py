@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
+
+PATIENCE = 1.0
+"""Seconds in which a thread may end before it is said that it is waited for."""
 
 
 def main() -> int:
@@ -15,6 +19,16 @@ def main() -> int:
         return 130
 
 
+def _left_behind() -> str:
+    """The name of a thread that Python waits for at its end, if one still runs after a second."""
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+            thread.join(PATIENCE)
+            if thread.is_alive():
+                return thread.name
+    return ""
+
+
 def _main() -> int:
     from mfbo_torch.app import cli
     from mfbo_torch.utils import output_streams
@@ -24,6 +38,8 @@ def _main() -> int:
     sys.stdout.flush()
     if lost := getattr(sys.stdout, "lost", ""):
         output_streams.say(f"The output could not be written: {lost}")
+    if left := _left_behind():
+        output_streams.say(f"Waiting for a thread that the objective has left behind, {left}; Ctrl-C ends it")
     return code or int(bool(lost))
 
 

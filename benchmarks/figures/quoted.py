@@ -125,7 +125,7 @@ def _real() -> Iterator[Quote]:
     for label in ("SALSA", "Supernova", "Viola-Jones (MF-SKO: 0.881)"):
         yield Quote(page, f"| {label} | {{}} | {{}} |", best(label.partition(" ")[0].replace("-", ""), *both))
     yield Quote(page, "(MF-SKO: {}) |", best("ViolaJones", "MF-SKO"))
-    says = "vector machine ({} and {}), where probability of improvement leads ({})"
+    says = "vector machine ({} and {}), as with probability of improvement ({})"
     yield Quote(page, says, best("SVM", "MFGPUCB", "GP-UCB", "PI"))
     pairs = [best(problem, *both) for problem in ("SALSA", "Supernova", "ViolaJones", "SVM")]
     ahead = ("none", "one", "two", "three", "all")[sum(naive > default for naive, default in pairs)]

@@ -5,11 +5,13 @@ import json
 import shlex
 import subprocess
 import sys
+import threading
 
 import pytest
 import yaml
 from command_line import fails
 
+from mfbo_torch import __main__
 from mfbo_torch.app import cli
 from mfbo_torch.history import Query, Record
 from mfbo_torch.history.storage.journal import Journal
@@ -127,3 +129,28 @@ def test_output_that_cannot_be_written_is_a_failure(config, tmp_path):
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
     assert ended.returncode == 1
     assert "The output could not be written" in ended.stderr
+
+
+def test_a_thread_that_an_objective_leaves_behind_is_named(monkeypatch, capsys):
+    ended = threading.Event()
+
+    def leaves(argv=None):
+        threading.Thread(target=ended.wait, name="saver").start()
+        return 0
+
+    monkeypatch.setattr(cli, "main", leaves)
+    monkeypatch.setattr(__main__, "PATIENCE", 0.01)
+    try:
+        assert __main__.main() == 0
+        assert "Waiting for a thread that the objective has left behind, saver" in capsys.readouterr().err
+    finally:
+        ended.set()
+
+
+def test_ctrl_c_while_the_command_loads_gives_no_traceback(monkeypatch, capsys):
+    def interrupted(argv=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    assert __main__.main() == 130
+    assert capsys.readouterr().err == "mfbo: interrupted\n"
