@@ -48,7 +48,7 @@ class Lock:
     so that links to it are locked too, and on a file beside it."""
 
     def __init__(self, path: Path) -> None:
-        self._place = Path(os.path.realpath(path))
+        self._place = Path(os.path.realpath(path))  # unlike resolve, also of links in a circle
         self._beside: FileLock | None = None
         self._file, self._key = -1, (0, 0)
 
