@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -53,7 +53,7 @@ def read(study: Study, codec: StudyCodec, now: FrozenTrial, constraints: Sequenc
         decided = _decided(trial)
         parameters = {**codec.external(decided.get("parameters", {})), **trial.params}
         if found := codec.encode(parameters):
-            query = Query(*found, decided["meta"] if _same(*found, decided.get("query")) else {})
+            query = Query(*found, _meta(trial, codec, decided, *found))
             record = _record(len(records), query, codec, trial, sign, completed, outcomes)
             if limits and record.value is not None:
                 kept = zip(limits, map(within_reach, known), strict=True)
@@ -134,6 +134,19 @@ def _decided(trial: FrozenTrial) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _meta(
+    trial: FrozenTrial, codec: StudyCodec, decided: Mapping[str, Any], x: tuple[float, ...], fidelity: int
+) -> Mapping[str, Any]:
+    """What was noted with the query that a trial is. Where an enqueued trial left parameters open and the first design
+    filled them in, it is one of that design, lest the next one be filled in alike."""
+    meta: Mapping[str, Any] = decided.get("meta", {})
+    if _same(x, fidelity, decided.get("query")):
+        return meta
+    fixed = trial.system_attrs.get("fixed_params", {})
+    filled = codec.external(decided.get("parameters", {})).keys() - {*fixed, codec.fidelity}
+    return {key: meta[key] for key in ("stage", "index")} if filled and meta.get("stage") == "initial" else {}
 
 
 def _same(x: tuple[float, ...], fidelity: int, asked: Any) -> bool:

@@ -110,6 +110,19 @@ def test_threads():
     assert len({trial.params["x"] for trial in study.trials}) == 8
 
 
+def test_what_an_enqueued_trial_leaves_open_differs():
+    """Each counts as one of the first design; one that leaves nothing open does not."""
+    study = optuna.create_study(sampler=Sampler())
+    for step in range(4):
+        study.enqueue_trial({"x": step / 10})
+    study.enqueue_trial({"x": 0.5, "y": 0.5})
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1) + trial.suggest_float("y", 0, 1), 6)
+    assert len({trial.params["y"] for trial in study.trials[:4]}) == 4
+    codec = StudyCodec(study.trials[0].distributions, None, None)
+    history, _ = read(study, codec, study._storage.get_trial(study._storage.create_new_trial(study._study_id)))
+    assert [record.query.meta.get("stage") for record in history] == [None, *["initial"] * 3, None, "initial"]
+
+
 def test_what_a_study_tells():
     study = optuna.create_study(direction="minimize")
     frozen, pruned = {"distributions": SPACE}, {"distributions": SPACE, "state": TrialState.PRUNED}
