@@ -8,6 +8,8 @@ from mfbo_torch.loop.evaluation import Evaluation
 ALIKE = 3
 """Number of first evaluations with the same mistake, after which the objective is taken to be wrong."""
 
+NO_VALUE = "a design that has no value may return nan"
+
 
 class Hopeless(RuntimeError):
     """Every evaluation of a run has failed; ``spent`` says whether no capital is left to try again."""
@@ -47,4 +49,5 @@ class EarlyFailures:
         if ended.refused:
             return f"{alike} (they cost nothing more)"
         where = f" ({frames[-1].strip()})" if frames else ""
-        return f"{alike}{where}, and cost nothing more; a design that has no value may return nan"
+        hint = "an argument without a parameter's name is a dict of all of them" if "'dict'" in first else NO_VALUE
+        return f"{alike}{where}, and cost nothing more; {hint}"

@@ -11,6 +11,7 @@ from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, Hopeless
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive, run
+from mfbo_torch.problems import UserProblem
 
 
 class Broken(Hill):
@@ -85,6 +86,12 @@ def test_the_same_wrong_return_ends_a_run_whatever_its_numbers(form):
     with pytest.raises(Hopeless, match=said) as caught:
         quiet(Wrong(form))
     assert ".py" not in str(caught.value), "where the package found it helps nobody"
+
+
+def test_a_dict_taken_for_a_number_is_explained():
+    problem = UserProblem(lambda wrong: wrong**2, {"rate": (0, 1)}, costs=[1])
+    with pytest.raises(Hopeless, match="an argument without a parameter's name is a dict of all of them"):
+        quiet(problem)
 
 
 def test_different_wrong_returns_are_failures():

@@ -13,12 +13,16 @@ SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 EPILOG = "mfbo COMMAND --help explains one of them, mfbo run --strategy.help MFGPUCB the settings of a strategy."
 
 
+class _Misused(Exception):
+    """Arguments that a command does not take; the message says what it does."""
+
+
 class _Parser(argparse.ArgumentParser):
-    """What is wrong is a :class:`SettingError`."""
+    """What is wrong is told by :class:`_Misused`."""
 
     def error(self, message: str) -> NoReturn:
         usage = self.format_usage().strip().removeprefix("usage: ")
-        raise SettingError("arguments", None, f"as in {usage} ({message})")
+        raise _Misused(f"as in {usage} ({message})")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -107,6 +111,8 @@ def parse(argv: list[str]) -> dict[str, Any] | None:
         given, more = known.parse_known_args(argv or ["--help"])
     except SystemExit:  # help or version was printed
         return None
+    except _Misused as misused:
+        raise SettingError("arguments", " ".join(argv[1:]), str(misused)) from None
     if more or name not in commands:
         flags = [flag for action in commands.get(name, known)._actions for flag in action.option_strings]
         wanted = f"left out, or one of {', '.join(flags)}{did_you_mean(more[0], flags)}" if more else ""
