@@ -51,7 +51,7 @@ BECAUSE = {
     "resumed": "This training had begun already: for what it still costs, it may gain more than a new one.",
     "probe": "Evaluations may fail here, and the cheapest fidelity is tried first to see.",
     "outcome": "It is open whether a measured outcome keeps its limit, and here that is cheap to see.",
-    "overdue": "It was the target's turn: the queries below it since its last one have cost as much, or were many.",
+    "overdue": "It was the target's turn: since its last query those below have cost as much as one, or were many.",
     "rest": "Little capital is left: what the target's last query does not need is spent below it, before that query.",
     "dear": "Every cheaper fidelity costs 35 % of the target or more, which does not pay; only the target is asked.",
     "used up": "Nothing is left to query at the fidelity that was meant.",
@@ -151,7 +151,7 @@ class Explanation:
         share = noted.get("shares", {}).get(noted.get("model"))
         if share is not None:
             turns = f"{len(noted['shares'])} models take turns"
-            said += f". {turns}; this one has {share:.0%} of the capital, as it predicted {self._target}"
+            said += f". {turns}; this one has {share:.0%} of the capital, for how well it predicted {self._target}"
         return said
 
     @property
