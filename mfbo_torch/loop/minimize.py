@@ -311,7 +311,7 @@ def _optimize(
         parameters=named,
         success=finished and best is not None,
         message=message,
-        nfev=sum(record.status != Status.PENDING for record in history),
+        nfev=sum(record.status != Status.PENDING and not record.given for record in history),
         spent=history.spent,
         recommended=advised if isinstance(advised, Recommendation) else None,
         front=front,

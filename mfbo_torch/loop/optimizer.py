@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from mfbo_torch.history import ENQUEUED, GIVEN, History, Observed, Query, Recommendation, Record, Status, payable
 from mfbo_torch.history.check import check_history
@@ -31,12 +31,8 @@ from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.global_state import GlobalState
 from mfbo_torch.utils.validation import check_epochs, number, whole
 
-
-class HasSpace(Protocol):
-    """Anything that says what can be queried, such as a problem."""
-
-    @property
-    def space(self) -> Space: ...
+if TYPE_CHECKING:
+    from mfbo_torch.problems.base import Problem
 
 
 class Decision(NamedTuple):
@@ -66,7 +62,7 @@ class Optimizer:
         strategy: Strategy | str,
         journal: Journal | None = None,
         *,
-        problem: HasSpace | Space | None = None,
+        problem: Problem | Space | None = None,
         seed: int | None = None,
         callbacks: Sequence[Any] | Callbacks = (),
         history: History | None = None,
@@ -129,10 +125,13 @@ class Optimizer:
             started = time.perf_counter()
             with self._state.restored():
                 for query in ahead:
-                    known = known.asked(plain(query), self.strategy.cost(query, known))
-                ahead = queries = self.strategy.ask(known, n)
-            if not queries:
-                raise SettingError("strategy", type(self.strategy).__name__, f"one whose ask gives {n} queries")
+                    known = known.asked(query, self.strategy.cost(query, known))
+                ahead = queries = [plain(query) for query in self.strategy.ask(known, n)]
+            if not queries or not all(
+                0 <= q.fidelity <= self.space.target and self.space.contains(q.x) for q in queries
+            ):
+                wanted = f"one whose ask gives {n} queries in the space, not {queries}"
+                raise SettingError("strategy", type(self.strategy).__name__, wanted)
             return Decision(queries, (time.perf_counter() - started) / len(queries), seen)
 
         return decide
@@ -146,7 +145,7 @@ class Optimizer:
                 cost = self.strategy.cost(query, history)
                 if not self.affords(cost, capital, history) or (waits and self.strategy.waits(history, cost, capital)):
                     break
-                history = history.asked(plain(query), cost, decision_seconds=decision.seconds)
+                history = history.asked(query, cost, decision_seconds=decision.seconds)
             return self._begin(history, decision.seen)
 
     def affords(self, cost: float, capital: float, history: History | None = None) -> bool:
@@ -174,7 +173,7 @@ class Optimizer:
                 limits, an :class:`~mfbo_torch.Observation`, or a mapping such as ``{"value": 0.9, "latency": 12}``.
                 Of several objectives, a mapping of their names to numbers in their own signs.
             evaluation_seconds: Time spent evaluating it.
-            cost: Its actual cost, where costs are measured, or a training ended before its time.
+            cost: That of all its attempts, where costs are measured, or a training ended before its time.
             curve: The values of a training by its steps, ``{1: -2.3, 2: -1.8}`` or pairs, to be maximised. With it
                 the value may be ``None``: one that came as far as was asked has its last value, another was stopped.
 
@@ -188,10 +187,11 @@ class Optimizer:
             check_epochs("curve", [step for step, _ in points] if self.space.epochs else (), end)
             value = dict[Any, float](points).get(end) if value is None else value
             if value is None and points:
-                own = cost_at(self.space, points[-1][0], record, self._history) if cost is None else cost
+                reached = record.sunk + cost_at(self.space, points[-1][0], record, self._history)
+                own = min(reached, record.cost) if cost is None else cost
                 return self.stop(id, points, **self._changes(record, evaluation_seconds, own))
             found = self._parsed(value, record.query.x)
-            if (reason := found.unusable(self.space.objectives)) is not None and self.space.objectives:
+            if (reason := found.unusable(self.space.objectives)) is not None:
                 return self.fail(id, reason, evaluation_seconds=evaluation_seconds, cost=cost, curve=points)
             found = found.judged(self.space.outcomes)
             if refusal := self._refusal(record.observed(found)):
@@ -352,11 +352,10 @@ class Optimizer:
         objectives = self.space.objectives
         if not objectives:
             return parse(value)
-        known = known_values(objectives, self.space.named(x))
         if isinstance(value, Observation):  # its outcomes count: they have the objectives' own signs
             value = value.outcomes
         if isinstance(value, Mapping):
-            value = {**value, **known}
+            value = {**value, **known_values(objectives, self.space.named(x))}
         return parse_several(value, objectives).to_maximize(objectives[0].maximize)
 
     def _numbered(self, id: int) -> Record:
@@ -372,8 +371,9 @@ class Optimizer:
 
     @staticmethod
     def _changes(record: Record, evaluation_seconds: float, cost: float | None) -> dict[str, float]:
-        changes = {"evaluation_seconds": evaluation_seconds, "cost": record.cost if cost is None else cost}
-        return {setting: number(setting, given, 0, below=LARGEST) for setting, given in changes.items()}
+        seconds = number("evaluation_seconds", evaluation_seconds, 0, below=LARGEST)
+        cost = number("cost", record.cost if cost is None else cost, record.sunk, below=LARGEST)
+        return {"evaluation_seconds": seconds, "cost": cost}
 
     def _begin(self, history: History, seen: int | None = None) -> list[Record]:
         """Make pending the queries that a history has beyond the present one."""

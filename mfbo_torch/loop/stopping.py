@@ -144,17 +144,18 @@ def gain(strategy: Strategy, history: History) -> float:
 def _highest(strategy: Strategy, history: History, near: Tensor) -> float:
     """The largest upper bound that is found over the space, from Sobol points and good designs on."""
     space, generator = strategy.space, torch.Generator().manual_seed(0)
-    U = sobol(space.dim, SOBOL_POINTS, 0)
+    U = space.designs(sobol(space.dim, SOBOL_POINTS, 0))
     best = -math.inf
     for step in range(ROUNDS + 1):
         U = U[space.allows(U)]
-        bounds = _bounds(strategy, history, space.from_unit(U))
-        if bounds is None:
-            return math.inf
-        best = max(best, bounds[1].max().item())
-        near = torch.cat([near, U[bounds[1].topk(min(BEST_POINTS, len(U))).indices]])[-2 * BEST_POINTS :]
-        noise = torch.randn(len(near), BEST_POINTS, space.dim, generator=generator, dtype=torch.double)
-        U = (near.unsqueeze(1) + 0.3 ** (step + 1) * 0.3 * noise).clamp(0.0, 1.0).reshape(-1, space.dim)
+        if len(U):  # narrow constraints may leave none
+            bounds = _bounds(strategy, history, space.from_unit(U))
+            if bounds is None:
+                return math.inf
+            best = max(best, bounds[1].max().item())
+            near = torch.cat([near, U[bounds[1].topk(min(BEST_POINTS, len(U))).indices]])[-2 * BEST_POINTS :]
+        noise = torch.randn(len(near), BEST_POINTS, space.unit_dim, generator=generator, dtype=torch.double)
+        U = (near.unsqueeze(1) + 0.3 ** (step + 1) * 0.3 * noise).clamp(0.0, 1.0).reshape(-1, space.unit_dim)
     return best
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.history.continuation import Training, lower_training
 from mfbo_torch.history.record import Points
-from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.history.storage.journal import Journal, beside
 from mfbo_torch.loop.evaluation import Evaluation, evaluate
 from mfbo_torch.loop.waiting_trainings import WaitingTrainings
 from mfbo_torch.problems.trial import PreviousTraining, Span, Trial, reports, saved
@@ -32,8 +32,7 @@ def trials(problem: Problem, folder: Path | None, journal: Journal | None, asked
     one; a ``SettingError`` where that holds what another run has left."""
     with ExitStack() as stack:
         if folder is None and problem.takes_trial:
-            beside = journal and journal.path.with_name(f"{journal.path.stem}.trials")
-            folder = beside or stack.enter_context(temporary_folder())
+            folder = beside(journal.path, "trials") if journal else stack.enter_context(temporary_folder())
         if folder is not None and problem.takes_trial:
             _check_own(folder, asked)
         found = Trials(problem, folder)

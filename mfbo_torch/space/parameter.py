@@ -62,6 +62,9 @@ class Parameter:
 
     def __post_init__(self) -> None:
         name_of("name", self.name)
+        if not all(type(flag).__name__.startswith("bool") for flag in (self.log, self.integer, self.ordered)):
+            flags = {"log": self.log, "integer": self.integer, "ordered": self.ordered}
+            raise SettingError(self.name, flags, "given true or false for each of these")
         object.__setattr__(self, "when", self._conditions(self.when))
         given = self.choices
         if given is None or (isinstance(given, tuple | list) and not len(given) and not self._no_bounds):

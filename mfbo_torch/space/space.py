@@ -135,6 +135,8 @@ class Space:
     @classmethod
     def box(cls, bounds: Tensor | Sequence[Sequence[float]], costs: Sequence[float]) -> Space:
         """Continuous parameters ``x1 ... xd`` between ``2 x d`` bounds (rows lower, upper)."""
+        if len(bounds) != 2:
+            raise SettingError("bounds", bounds, "two rows, the lower and the upper bounds")
         lower, upper = torch.as_tensor(bounds, dtype=torch.double).tolist()
         pairs = zip(lower, upper, strict=True)
         return cls(tuple(Parameter(f"x{i}", lo, hi) for i, (lo, hi) in enumerate(pairs, 1)), tuple(costs))

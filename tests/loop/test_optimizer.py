@@ -17,6 +17,7 @@ from mfbo_torch.history.check import check_history
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies import RandomSearch
 
 
 def optimizer(**settings):
@@ -38,6 +39,33 @@ def test_asking_in_a_batch_or_one_by_one_is_the_same():
     for _ in range(4):
         one.ask()
     assert [r.query for r in many.ask(4)] == [r.query for r in one.history]
+
+
+def test_a_strategy_that_leaves_the_space_is_named():
+    class Beyond(Walk):
+        def decide(self, history):
+            return Query((1.0000000000000002,), 0)
+
+    refused("^strategy = 'Beyond': must be one", Optimizer(Beyond(), problem=Space({"x": (0.0, 1.0)}, [1.0])).ask)
+
+
+def test_a_strategy_with_another_space_is_refused():
+    own, other = (Space({"x": (0.0, upper)}, [1.0]) for upper in (1.0, 2.0))
+    refused("without a space of its own", Optimizer, RandomSearch(space=own), problem=other)
+    assert Optimizer(RandomSearch(space=own), problem=Space({"x": (0.0, 1.0)}, [1.0])).ask()
+
+
+def test_what_attempts_have_cost_counts():
+    optimizer = Optimizer("RandomSearch", problem=Space({"x": (0.0, 1.0)}, epochs=9))
+    (record,) = optimizer.ask()
+    optimizer.retry(record.id, "lost", cost=18.0)
+    refused("^cost = 3.0: must be .* 9", optimizer.tell, record.id, 1.0, cost=3.0)
+    assert optimizer.tell(record.id, None, curve={1: 0.5}).cost == 10.0
+
+
+def test_no_number_is_a_failure_with_limits_too():
+    optimizer = Optimizer("RandomSearch", problem=Space({"x": (0.0, 1.0)}, [1.0], limits={"latency": "<= 2"}))
+    assert optimizer.tell(optimizer.ask()[0].id, math.nan).status == Status.FAILED
 
 
 def test_a_strategy_that_returns_no_query_is_named():

@@ -9,7 +9,7 @@ from refusals import refused
 from mfbo_torch import Journal, Parameter, Space, UserProblem, minimize, run
 from mfbo_torch.app import cli
 from mfbo_torch.history.storage.captured_output import Output, captured
-from mfbo_torch.history.storage.outputs import output_path, read
+from mfbo_torch.history.storage.outputs import keep, output_path, read
 from mfbo_torch.loop.executors import start
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive
@@ -85,6 +85,14 @@ def test_as_much_as_is_wanted(tmp_path, capsys, limit):
     assert found == (None if limit == 0 else expected)
     assert capsys.readouterr().out.count("b") == 5000
     refused(r"^output_limit = -1", RunOptions, output_limit=-1)
+
+
+def test_nothing_stays_of_an_earlier_run(tmp_path):
+    journal = tmp_path / "a.sqlite"
+    keep(journal, 0, "caf\udce9", 100)
+    assert read(journal, 0) == "caf\\udce9"
+    keep(journal, 0, "", 100)
+    assert read(journal, 0) is None
 
 
 def test_pieces_are_put_together():

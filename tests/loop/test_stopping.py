@@ -14,12 +14,13 @@ from mfbo_torch.app import experiment
 from mfbo_torch.app.cli import main
 from mfbo_torch.history import History, Query
 from mfbo_torch.history.storage.journal import Journal
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.run_options import RunOptions
 from mfbo_torch.loop.runner import drive, run
 from mfbo_torch.loop.stopping import Idle, Stopping, gain, reached
 from mfbo_torch.problems import IndirectBranin
 from mfbo_torch.space import Parameter, Space
-from mfbo_torch.strategies import CMES, GPUCB
+from mfbo_torch.strategies import CMES, GPUCB, ExpectedImprovement
 
 
 def history(*steps):
@@ -80,6 +81,21 @@ def test_the_bound_on_what_is_left_to_gain():
     assert gain(strategy, made) == pytest.approx(wanted, rel=1e-4)
     assert gain(strategy, History(made.records[:3])) == math.inf
     assert gain(Walk(space=strategy.space), made) == math.inf
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Space({"x": (0.0, 1.0), "kind": ["a", "b", "c"]}, [1.0]),
+        Space({f"x{i}": (0.0, 1.0) for i in range(6)}, [1.0], constraints=["x0 + x1 + x2 + x3 + x4 + x5 <= 0.8"]),
+    ],
+    ids=["choices", "narrow"],
+)
+def test_the_bound_in_spaces_of_every_kind(space):
+    optimizer = Optimizer(ExpectedImprovement(initial=3, space=space))
+    for value in range(6):
+        optimizer.tell(optimizer.ask()[0].id, float(value))
+    assert 0.0 < gain(optimizer.strategy, optimizer.history) < math.inf
 
 
 def test_a_model_that_knows_enough_ends_a_run():

@@ -64,6 +64,8 @@ STEPS, LEAST_STEPS, STEPS_A_BYTE = 10_000, 2_000_000, 10
 """Steps of SQLite between two looks at their number, and how many a check may take: a forged file may take for ever,
 journals of the shortest rows take 1.4 a byte."""
 _BESIDE = ("-wal", "-shm", "-journal")
+SUFFIXES = (".sqlite", ".sqlite3", ".db")
+"""What the names of files beside a journal leave out."""
 SAVED = "mfbo repair saves what can be read"
 _IN_USE = "open, and used in the thread that opened it"
 
@@ -107,13 +109,16 @@ class Journal:
         self.path = Path(path).absolute()
         self._process = os.getpid()
         self._checked: list[dict[str, Any]] = []  # the rows as they were at opening, until they are a history
-        exists = self._check_header(read_only)
+        self._lock = Lock(self.path)
+        own = self._lock.here  # then opened by SQLite alone: to close a file ends the locks of this process on it
+        if own and not read_only:
+            self._claim()
+        exists = own or self._check_header(read_only)
         try:
-            if exists and (found := self._damage()):
+            if exists and (found := self._damage(own)):
                 raise JournalError(self.path, f"an undamaged journal: {found}")
         except (sqlite3.Error, UnicodeDecodeError, OSError) as error:  # what a damaged file says may not be text
             raise JournalError(self.path, f"a readable journal: {error}; {SAVED}") from error
-        self._lock = Lock(self.path)
         if not read_only:
             self._claim()
             self._check_header(read_only)
@@ -151,7 +156,7 @@ class Journal:
         """Whether there is a journal already, and not something else."""
         try:
             header = b""
-            for other in (self.path.with_name(f"{self.path.name}{beside}") for beside in _BESIDE):
+            for other in (self.path.with_name(f"{self.path.name}{ending}") for ending in _BESIDE):
                 if other.is_symlink():
                     raise JournalError(self.path, f"a journal beside which {other.name} is a file, not a link")
                 if other.exists():
@@ -159,9 +164,7 @@ class Journal:
             if self.path.exists():
                 with opened(self.path) as file:
                     header = file.read(100)
-            if (
-                header and other.exists() and other.stat().st_size
-            ):  # SQLite would put pages in place that nobody checked
+            if header and other.exists() and other.stat().st_size:  # it would put pages in place that nobody checked
                 raise JournalError(self.path, f"a journal without {other.name} beside it; move that away")
         except OSError as error:
             raise JournalError(self.path, f"a readable file: {error.strerror}") from error
@@ -179,9 +182,9 @@ class Journal:
             raise JournalError(self.path, f"a journal of schema {SCHEMA_VERSION}; this one has schema {version}")
         return True
 
-    def _damage(self) -> str:
-        """What is wrong with the content, empty where nothing is."""
-        if wal_check.damaged(self.path):
+    def _damage(self, own: bool) -> str:
+        """What is wrong with the content, empty where nothing is; ``own`` where this process writes it."""
+        if not own and wal_check.damaged(self.path):
             return f"{self.path.name}-wal not as written; mfbo repair saves what comes before"
         with closing(self._connect("ro")) as connection:
             limit(connection, self.path)
@@ -352,9 +355,14 @@ def limit(connection: sqlite3.Connection, path: Path) -> None:
     connection.set_progress_handler(lambda: next(turns) > most, STEPS)
 
 
+def beside(journal: Path, ending: str) -> Path:
+    """A path beside a journal, with its name in front, which may have a point in it, as ``lr0.1`` and ``lr0.5`` do."""
+    return journal.with_name(f"{journal.stem if journal.suffix in SUFFIXES else journal.name}.{ending}")
+
+
 def digest_path(journal: Path) -> Path:
     """Where a run keeps, beside its journal, what it is about."""
-    return journal.with_name(f"{journal.stem}.digest.json")
+    return beside(journal, "digest.json")
 
 
 def _schema(connection: sqlite3.Connection) -> dict[str, str]:

@@ -52,13 +52,18 @@ class Lock:
         self._beside: FileLock | None = None
         self._file, self._key = -1, (0, 0)
 
+    @property
+    def here(self) -> bool:
+        """Whether this process has locked the file."""
+        return self._place.exists() and self._number() in _HELD
+
     def acquire(self, empty: bytes) -> None:
         """Take the lock: :class:`Held` where someone else has it, ``OSError`` where nothing can be written. A file that
         does not exist, or has no content, is made whole with the content ``empty``."""
         from filelock import FileLock, Timeout  # it loads asyncio, which a reader does without
 
-        if self._place.exists() and self._number() in _HELD:
-            raise Held(here=True)  # opening and closing a file of SQLite's would end its own locks
+        if self.here:
+            raise Held(here=True)
         self._beside = FileLock(self._place.with_name(f".{self._place.name}.lock"), timeout=0)
         try:
             self._beside.acquire()

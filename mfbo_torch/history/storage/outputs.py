@@ -6,21 +6,25 @@ from contextlib import suppress
 from pathlib import Path
 
 from mfbo_torch.history.storage.captured_output import cut
+from mfbo_torch.history.storage.journal import beside
 from mfbo_torch.utils.files import content, write_text
 
 
 def output_path(journal: Path, number: int) -> Path:
     """Where the output of a query is."""
-    return journal.with_name(f"{journal.stem}.output") / f"{number:05d}.txt"
+    return beside(journal, "output") / f"{number:05d}.txt"
 
 
 def keep(journal: Path, number: int, text: str, limit: int) -> None:
     """Keep the output of a query, at most ``limit`` characters; a run goes on without it."""
-    if not text or not limit or (path := output_path(journal, number)).parent.is_symlink():
+    if not limit or (path := output_path(journal, number)).parent.is_symlink():
         return
-    with suppress(OSError, UnicodeError):
+    with suppress(OSError):
+        if not text:
+            path.unlink(missing_ok=True)  # of an earlier attempt, or of a run whose journal was removed
+            return
         path.parent.mkdir(exist_ok=True)
-        write_text(path, cut(text, limit))
+        write_text(path, cut(text, limit).encode("utf-8", "backslashreplace").decode())
 
 
 def read(journal: Path, number: int) -> str | None:

@@ -102,7 +102,8 @@ class Workers(Executor):
         try:
             outer.set_result(inner.result())
         except TimeoutError as late:
-            outer.set_exception(late if late.args else TimeoutError(f"no value within {self.timeout:g} seconds"))
+            own = late.args or self.timeout is None  # the function's, not that of the pool
+            outer.set_exception(late if own else TimeoutError(f"no value within {self.timeout:g} seconds"))
         except BaseException as error:
             outer.set_exception(self._translated(error))
 

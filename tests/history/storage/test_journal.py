@@ -1,6 +1,9 @@
 import os
+import shutil
 import sqlite3
 import struct
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -22,6 +25,28 @@ def test_history_comes_back_exactly_from_a_path_with_awkward_characters(tmp_path
     with Journal(path) as journal:
         assert journal.history() == written
     assert [r.status for r in written] == [Status.DONE, Status.FAILED, Status.PENDING]
+
+
+def test_a_look_from_the_process_that_writes_loses_nothing(tmp_path):
+    """To open and close a file as such would end the locks of the process: another program would clear the log away."""
+    with Journal(tmp_path / "a.sqlite") as journal:
+        journal.given([Record(0, Query((0.1,), 0), 1.0).done(1.0)])
+        with Journal(journal.path, read_only=True) as reader:
+            assert len(reader.history()) == 1
+        with pytest.raises(JournalError, match="close the one that is open in this process first"):
+            Journal(journal.path)
+        read = f"import sqlite3; sqlite3.connect({str(journal.path)!r}).execute('select * from event').fetchall()"
+        subprocess.run([sys.executable, "-c", read], check=True)
+        journal.given([Record(1, Query((0.2,), 0), 1.0).done(2.0)])
+        copied = tmp_path / "copied"
+        shutil.copytree(tmp_path, copied, ignore=shutil.ignore_patterns("copied", "*-shm"))
+    with Journal(copied / "a.sqlite", read_only=True) as reader:
+        assert len(reader.history()) == 2
+
+
+def test_names_with_a_point_share_no_files(tmp_path):
+    paths = [tmp_path / name for name in ("lr0.1", "lr0.5", "a.sqlite")]
+    assert [storage.beside(path, "trials").name for path in paths] == ["lr0.1.trials", "lr0.5.trials", "a.trials"]
 
 
 @pytest.mark.parametrize("there", [False, True])
