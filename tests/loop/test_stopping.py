@@ -87,7 +87,7 @@ def test_the_bound_on_what_is_left_to_gain():
     "space",
     [
         Space({"x": (0.0, 1.0), "kind": ["a", "b", "c"]}, [1.0]),
-        Space({f"x{i}": (0.0, 1.0) for i in range(6)}, [1.0], constraints=["x0 + x1 + x2 + x3 + x4 + x5 <= 0.8"]),
+        Space({f"x{i}": (0.0, 1.0) for i in range(6)}, [1.0], constraints=["x0 + x1 + x2 + x3 + x4 + x5 <= 0.9"]),
     ],
     ids=["choices", "narrow"],
 )
