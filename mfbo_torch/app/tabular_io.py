@@ -107,7 +107,7 @@ def shown(history: History, problem: Problem) -> list[dict[str, Any]]:
     unit = " (s)" if space.measured else ""
     found: list[tuple[str, list[Any]]] = [("query", cells["id"])]
     found.append(("fidelity", [space.fidelity_name(m) for m in cells["fidelity"]]))
-    found += [(p.name, [row[column(p.name)] for row in table]) for p in space.parameters]
+    found += [(name, [row[name] for row in table]) for name in (column(p.name) for p in space.parameters)]
     found.append(("value", cells["value"]))
     if any(error is not None for error in cells["standard_error"]):
         found.append(("standard error", cells["standard_error"]))

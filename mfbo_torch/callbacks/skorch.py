@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from skorch import NeuralNet
@@ -38,6 +39,9 @@ class SkorchCallback(Callback):
         """Save, report, and stop at a pause, as a key that interrupts would."""
         value = self.epochs.value(net.history[-1])
         self.epochs.path.mkdir(exist_ok=True)
-        net.save_params(**self._files())
+        drafts = {name: f"{file}.draft" for name, file in self._files().items()}
+        net.save_params(**drafts)
+        for name, file in self._files().items():
+            os.replace(drafts[name], file)
         if not self.epochs.ended(value):
             raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,8 @@ RATIO = 3
 """Without costs, the value of each fidelity is about this many times that of the fidelity below."""
 LEVELS = 4
 """Without costs, the largest number of fidelities."""
+ONE_AT_A_TIME = threading.Lock()
+"""Of the threads of ``n_jobs``: each sees what the others were given, and leaves the process as it found it."""
 
 Costs = Sequence[float] | Mapping[int, float] | None
 

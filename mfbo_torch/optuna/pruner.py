@@ -20,7 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 from torch import Tensor
 
 from mfbo_torch.models.learning_curves import LearningCurveGP
-from mfbo_torch.optuna.codec import StudyCodec
+from mfbo_torch.optuna.codec import ONE_AT_A_TIME, StudyCodec
 from mfbo_torch.space.fidelities import epoch_rungs
 from mfbo_torch.strategies.trainings.curve_data import CurveScale
 from mfbo_torch.strategies.trainings.successive_halving import REDUCTION
@@ -91,7 +91,7 @@ class Pruner(BasePruner):
         shift, spread = shift_scale(Z)
         X, Z = torch.stack(rows), (Z - shift) / spread
         some = torch.linspace(0, len(Z) - 1, min(len(Z), FITTED)).round().long()
-        with self._state.restored():
+        with ONE_AT_A_TIME, self._state.restored():
             state = LearningCurveGP(X[some], Z[some], groups=space.groups).fit().state
             model = LearningCurveGP(X, Z, groups=space.groups, state=state)
             return model.predict(torch.cat([designs, torch.ones_like(now).unsqueeze(-1)], dim=-1))[0]

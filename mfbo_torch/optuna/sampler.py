@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from mfbo_torch.history import ENQUEUED, History, Query, Status
-from mfbo_torch.optuna.codec import Costs, StudyCodec, checked, levels_of
+from mfbo_torch.optuna.codec import ONE_AT_A_TIME, Costs, StudyCodec, checked, levels_of
 from mfbo_torch.optuna.conditions import conditions_of, distributions_of
 from mfbo_torch.optuna.history import (
     constraints_in,
@@ -41,8 +40,6 @@ from mfbo_torch.utils.global_state import GlobalState
 
 EARLY = 8
 """Number of trials at lower fidelities after which one is at the target, while none is done there."""
-_ONE_AT_A_TIME = threading.Lock()
-"""Of the threads of ``n_jobs``, so that each sees what the others were given."""
 
 
 class Sampler(BaseSampler):
@@ -132,8 +129,9 @@ class Sampler(BaseSampler):
         conditions = conditions_of(trials, [name for name in searched if name in always], self.fidelity)
         searched = {name: d for name, d in searched.items() if name in always or name in conditions}
         codec = StudyCodec(searched, self.fidelity, self.costs, conditions)
-        with _ONE_AT_A_TIME, self._state.restored():
-            self._warn(study, codec)
+        with ONE_AT_A_TIME, self._state.restored():
+            if message := passed_over(study, codec):
+                self._say(study, message)
             constraints = self._constraints(study)
             history, undecided = read(study, codec, trial, constraints)
             space = replace(codec.space, objectives=objectives_in(study), limits=limits_on(constraints))
@@ -233,14 +231,9 @@ class Sampler(BaseSampler):
             self._say(study, f"constraint {left[0]!r} is not heeded by the search: {why}")
         return heeded
 
-    def _warn(self, study: Study, codec: StudyCodec) -> None:
-        """Say once a study how many trials are passed over."""
-        if message := passed_over(study, codec):
-            self._say(study, message)
-
     def _say(self, study: Study, message: str) -> None:
         """Warn once a study of one kind of thing."""
-        key = f"{study.study_name} {message[:4]}"
+        key = f"{study.study_name} {message.lstrip('0123456789')[:12]}"
         if key not in self._warned:
             self._warned.add(key)
             warnings.warn(message, stacklevel=3)

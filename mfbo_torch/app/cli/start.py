@@ -89,6 +89,8 @@ def init(
     smaller = _answer("goal", given, _one_of("goal", "minimize", "maximize")) == "minimize"
     searched = _answer("parameters", None if parameters is None else " ".join(parameters), _parameters)
     levels = _answer("costs", costs, _levels)
+    if levels.name in searched:
+        raise SettingError("costs", costs, f"of a fidelity that is no parameter; {levels.name} is one")
     whole = levels.epochs
     amount = _answer("capital", capital, lambda text: _capital(text, levels.costs), str(12 * whole) if whole else "")
     if whole and program is not None:
@@ -100,7 +102,11 @@ def init(
         samples = {key: form["choices"][0] if "choices" in form else form["lower"] for key, form in searched.items()}
         read = partial(_command, samples=samples, levels=levels)
         command = _answer("command", program, read, f"python {{start}}/simulate.py {places}")
-        stated, source, name = COMMAND.substitute(command=json.dumps(command)), _script(command), "evaluate"
+        stated, source, name = (
+            COMMAND.substitute(command=_flow(command)),
+            _script(command),
+            "evaluate",
+        )
     else:
         place = _answer("objective", objective, _place)
         counted = "" if levels.values else "; fidelity counts from 0, the cheapest"
@@ -111,7 +117,7 @@ def init(
     config = CONFIG.substitute(
         file=file,
         objective=stated,
-        parameters="\n".join(f"      {_key(name)}: {json.dumps(form)}" for name, form in searched.items()),
+        parameters="\n".join(f"      {_key(name)}: {_flow(form)}" for name, form in searched.items()),
         fidelities=_stated(levels),
         maximize=str(not smaller).lower(),
         strategy="FreezeThaw" if whole else "MFGPUCB",
@@ -149,12 +155,17 @@ def _answer(name: str, given: str | None, read: Callable[[str], T], suggested: s
             raise SettingError(name, None, f"given as --{flag}, or answered") from None
 
 
+def _flow(value: Any) -> str:
+    """A value as YAML and JSON have it, in one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _stated(levels: Levels) -> str:
     """The fidelities as a config has them."""
     if levels.epochs:
         return EPOCHS.substitute(epochs=levels.epochs)
     if levels.values:
-        return NAMED.substitute(name=_key(levels.name), values=json.dumps(levels.values))
+        return NAMED.substitute(name=_key(levels.name), values=_flow(levels.values))
     return COSTS.substitute(costs=f"[{', '.join(f'{cost:.15g}' for cost in levels.costs)}]")
 
 
@@ -242,11 +253,11 @@ def _parameters(text: str) -> Parameters:
 def _choices(part: str, text: str) -> dict[str, Any]:
     names = text.split(",")
     numbers = [_number(name) for name in names]
-    if not all(names) or len({*names}) < len(names):
+    found = [number for number in numbers if number is not None]
+    texts = len(found) < len(names)
+    if not all(names) or len({*(names if texts else found)}) < len(names):
         raise SettingError("parameter", part, f"{PARAMETER}, each once")
-    if None in numbers:
-        return {"choices": names}
-    return {"choices": [_whole(number) for number in numbers if number is not None], "ordered": True}
+    return {"choices": names} if texts else {"choices": [_whole(number) for number in sorted(found)], "ordered": True}
 
 
 def _bounds(part: str, rest: list[str]) -> dict[str, Any]:

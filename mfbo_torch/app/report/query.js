@@ -21,12 +21,18 @@ class QueryPanel {
     $("dl", this.place).replaceChildren(...rows);
     fill(".why", "…");
     fill(".said", "");
-    const { why, output, note } = await this.ask(index);
+    fill(".output pre", "");
+    const [text, save] = [$("textarea", this.place), $(".save", this.place)];
+    text.value = ""; // what is written before the answer would be kept under another query
+    text.disabled = save.disabled = true;
+    const answer = await this.ask(index).catch(() => null);
     if (this.index !== index) return;
+    const { why, output, note } = answer ?? { why: "It could not be asked for." };
     fill(".why", why);
     $(".output", this.place).hidden = !output;
     fill(".output pre", output || "");
-    $("textarea", this.place).value = note ?? "";
+    text.value = note ?? "";
+    text.disabled = save.disabled = !answer;
     this.place.scrollIntoView({ block: "nearest" });
   }
 

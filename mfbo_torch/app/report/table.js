@@ -122,7 +122,8 @@ class RecordTable {
           cells[a] === null || cells[b] === null ? (cells[a] === null) - (cells[b] === null) || a - b : sign * (cells[a] - cells[b]) || a - b,
         );
       else {
-        const ranks = new Map([...new Set(cells)].sort().map((cell, rank) => [cell, rank]));
+        const order = new Intl.Collator("en", { numeric: true }).compare; // numbers may be texts here: choices
+        const ranks = new Map([...new Set(cells)].sort((a, b) => order(a ?? "", b ?? "")).map((cell, rank) => [cell, rank]));
         const keys = cells.map((cell) => ranks.get(cell));
         this.order.sort((a, b) => sign * (keys[a] - keys[b]) || a - b);
       }

@@ -44,6 +44,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, run: LiveRun, host: str = "127.0.0.1", port: int = 0) -> None:
         self.run, self.token, self.host = run, token_urlsafe(24), host
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -55,7 +56,8 @@ class Server(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         """Where the page is, its token included."""
-        return f"http://{self.host}:{self.server_port}/{self.token}/"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.server_port}/{self.token}/"
 
     def named(self, header: str) -> bool:
         """Whether a ``Host`` header names this machine as it was told to listen: a name that is not its own may have

@@ -127,6 +127,20 @@ def test_init_writes_a_config_that_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "own_function")
 
 
+def test_init_takes_texts_of_every_plane_and_sorts_numbers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    own = ["-p", "kind:😀,b", "-p", "size:128,16,32", "-p", "x:0:1", "--costs", "1", "--capital", "3", "--maximize"]
+    assert cli.main(["init", "mine.yaml", "--objective", "of_planes:value", *own]) == 0
+    (problem, _) = build(resolve_run(settings_of_command(RUN, ["mine.yaml"])))
+    assert [parameter.choices for parameter in problem.space.parameters[:2]] == [("😀", "b"), (16, 32, 128)]
+    monkeypatch.delitem(sys.modules, "of_planes", raising=False)
+    Path("of_planes.py").write_text("def value(**given):\n    raise RuntimeError('💥')\n")
+    assert cli.main(["run", "mine.yaml", "--strategy", "RandomSearch"]) == 1
+    assert cli.main(["show", "runs/mine"]) == 0
+    assert "💥" in capsys.readouterr().out
+    monkeypatch.delitem(sys.modules, "of_planes")
+
+
 def test_init_asks_until_it_has_an_answer(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     answers = iter(["best", "", "x:1:0", "x:0:1 k:a,b", "10,1", "epochs:1,10", "0.5", "", "", ""])
@@ -177,6 +191,8 @@ def test_what_init_writes_runs_at_once(tmp_path, monkeypatch, capsys, levels, ki
         (["--capital", "0"], "capital = '0'"),
         (["--parameter", "k:a,a"], "parameter = 'k:a,a'"),
         (["--parameter", "k:a,"], "parameter = 'k:a,'"),
+        (["--parameter", "k:1,1.0"], "parameter = 'k:1,1.0'"),
+        (["--parameter", "n:1:9:integer", "--costs", "n:3,9"], "costs = 'n:3,9': must be of a fidelity that is no"),
         (["--fidelities", "trial:1,2"], "costs = 'trial:1,2'"),
         (["--program", "'"], "program = "),
         (["-p", "x:0:1", "--program", "true {x}"], "must be with a place for {fidelity}"),

@@ -199,6 +199,17 @@ def test_only_this_machine_by_default(server):
     assert len(server.token) >= 32
 
 
+@pytest.mark.skipif(not socket.has_ipv6, reason="a machine without IPv6")
+def test_an_address_of_the_sixth_version(out):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no loopback of the sixth version")
+    with Server(LiveRun(out), "::1") as made:
+        assert made.address.startswith(f"http://[::1]:{made.server_port}/")
+        assert made.named(f"[::1]:{made.server_port}")
+
+
 def test_files_of_strangers(tmp_path, out):
     for content in ("[", "[]", '{"x": "a", "1": 3, "2": "kept"}', "[" * 100_000):
         (tmp_path / notes.FILE).write_text(content)
