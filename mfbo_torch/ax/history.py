@@ -46,7 +46,7 @@ def read(experiment: Experiment, codec: AxCodec, data: Data | None = None) -> Ax
     """
     wanted = goal(experiment.optimization_config)
     observed = _observed(experiment.lookup_data() if data is None else data)
-    history, sources = History(), []
+    records, sources = list[Record](), list[tuple[int, str]]()
     for index, trial in sorted(experiment.trials.items()):
         meta = _metadata(trial)
         for arm in trial.arms:
@@ -54,16 +54,16 @@ def read(experiment: Experiment, codec: AxCodec, data: Data | None = None) -> Ax
             if found is None:
                 continue
             query = Query(*found, meta.get(arm.signature, {}))
-            base = lower_training(history, query.x, query.fidelity) if codec.space.continues else None
+            base = lower_training(records, query.x, query.fidelity) if codec.space.continues else None
             cost = codec.space.costs[query.fidelity] - (0.0 if base is None else base.paid)
-            record = Record(len(history), query, cost)
+            record = Record(len(records), query, cost)
             seen = observed.get((index, arm.name), {})
             record = _record(record, trial, seen, wanted, codec.space.outcomes)
             if not trial.status.is_abandoned and arm in trial.abandoned_arms:
                 record = record.failed("abandoned")
-            history = History((*history, record))
+            records.append(record)
             sources.append((index, arm.name))
-    return AxHistory(history, sources)
+    return AxHistory(History(records), sources)
 
 
 def _record(record: Record, trial: BaseTrial, seen: Seen, goal: Goal, limits: Sequence[Limit]) -> Record:

@@ -57,3 +57,15 @@ class Epochs:
         """Report the value of an epoch that is saved; whether the next one is to be trained."""
         self.trial.report(value)
         return next(self._left, None) is not None
+
+
+class FromCheckpoint:
+    """A callback whose library is given the file that was saved."""
+
+    epochs: Epochs
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The file to go on from, ``None`` where the training begins."""
+        found = self.epochs.checkpoint
+        return None if found is None else str(found)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from lightgbm.callback import CallbackEnv, EarlyStopException
 
-from mfbo_torch.callbacks.epochs import Epochs
+from mfbo_torch.callbacks.epochs import Epochs, FromCheckpoint
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils.validation import whole
 
 
-class LightGBMCallback:
+class LightGBMCallback(FromCheckpoint):
     """Saves and reports each epoch, which is a number of boosting rounds, and stops where the training is to pause.
 
     Give what was saved back with ``lightgbm.train(..., init_model=callback.checkpoint)``, and let
@@ -26,12 +26,6 @@ class LightGBMCallback:
 
     def __init__(self, trial: Trial, monitor: str, rounds: int = 1) -> None:
         self.epochs, self.rounds = Epochs(trial, monitor, "lightgbm.txt"), whole("rounds", rounds)
-
-    @property
-    def checkpoint(self) -> str | None:
-        """The file to go on from, ``None`` where the training begins."""
-        found = self.epochs.checkpoint
-        return None if found is None else str(found)
 
     def __call__(self, env: CallbackEnv) -> None:
         """At the end of an epoch save, report, and stop at a pause."""

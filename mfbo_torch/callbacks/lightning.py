@@ -5,11 +5,11 @@ from __future__ import annotations
 import lightning
 from lightning.pytorch.callbacks import Callback
 
-from mfbo_torch.callbacks.epochs import Epochs
+from mfbo_torch.callbacks.epochs import Epochs, FromCheckpoint
 from mfbo_torch.problems.trial import Trial
 
 
-class LightningCallback(Callback):
+class LightningCallback(FromCheckpoint, Callback):
     """Saves and reports each epoch, and stops the trainer where the training is to pause.
 
     Give what was saved back with ``trainer.fit(model, data, ckpt_path=callback.checkpoint, weights_only=True)``, and
@@ -22,12 +22,6 @@ class LightningCallback(Callback):
 
     def __init__(self, trial: Trial, monitor: str = "val_loss") -> None:
         self.epochs = Epochs(trial, monitor, "lightning.ckpt")
-
-    @property
-    def checkpoint(self) -> str | None:
-        """The file to go on from, ``None`` where the training begins."""
-        found = self.epochs.checkpoint
-        return None if found is None else str(found)
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Go on from what was saved."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import xgboost
 
-from mfbo_torch.callbacks.epochs import Epochs
+from mfbo_torch.callbacks.epochs import Epochs, FromCheckpoint
 from mfbo_torch.problems.trial import Trial
 from mfbo_torch.utils.validation import whole
 
 
-class XGBoostCallback(xgboost.callback.TrainingCallback):
+class XGBoostCallback(FromCheckpoint, xgboost.callback.TrainingCallback):
     """Saves and reports each epoch, which is a number of boosting rounds, and stops where the training is to pause.
 
     Give what was saved back with ``xgboost.train(..., xgb_model=callback.checkpoint)``, and let ``num_boost_round`` be
@@ -25,12 +25,6 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
 
     def __init__(self, trial: Trial, monitor: str, rounds: int = 1) -> None:
         self.epochs, self.rounds = Epochs(trial, monitor, "xgboost.json"), whole("rounds", rounds)
-
-    @property
-    def checkpoint(self) -> str | None:
-        """The file to go on from, ``None`` where the training begins."""
-        found = self.epochs.checkpoint
-        return None if found is None else str(found)
 
     def before_training(self, model: Any) -> Any:
         """Go on from what was saved."""

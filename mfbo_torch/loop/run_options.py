@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mfbo_torch.loop.executors import Workers
     from mfbo_torch.loop.executors.resources import Placement
     from mfbo_torch.problems.base import Problem
+    from mfbo_torch.strategies.base import Strategy
 
 LOG = logger(__name__)
 
@@ -109,6 +110,14 @@ def check_capital(problem: Problem, capital: float) -> float:
     if problem.space.measured:
         return number("capital", found, above=0.0, wanted="a number of seconds above 0")
     return number("capital", found, cheapest, wanted=f"at least {cheapest:g}, the cost of the cheapest query")
+
+
+def bound(strategy: Strategy, problem: Problem, capital: float) -> Strategy:
+    """A strategy for a problem and a capital; a ``SettingError`` where it searches another space."""
+    if strategy.own_space not in (None, problem.space):
+        wanted = f"without a space of its own, as {type(strategy).__name__}(): that of the problem is another one"
+        raise SettingError("strategy", type(strategy).__name__, wanted)
+    return strategy.bind(problem.space, capital)
 
 
 def warn_of_no_target(problem: Problem, capital: float) -> None:

@@ -31,7 +31,7 @@ from mfbo_torch.loop.executors.sending import check_sendable, outcome, send
 from mfbo_torch.loop.interrupt import stop_on_ctrl_c
 from mfbo_torch.loop.optimizer import Decision, Optimizer
 from mfbo_torch.loop.progress import Progress
-from mfbo_torch.loop.run_options import RunOptions, check_capital, warn_of_no_target
+from mfbo_torch.loop.run_options import RunOptions, bound, check_capital, warn_of_no_target
 from mfbo_torch.loop.stopping import Stopping
 from mfbo_torch.loop.trial_folders import Trials, trials
 from mfbo_torch.problems.problem_snapshot import check_noted, note
@@ -164,7 +164,7 @@ def drive(
     own = GlobalState()
     with own.restored():  # all but the evaluations, whatever these leave behind
         told = Callbacks(callbacks, problem.space, problem.signed)
-        optimizer = Optimizer(strategy.bind(problem.space, capital), journal, callbacks=told)
+        optimizer = Optimizer(bound(strategy, problem, capital), journal, callbacks=told)
         if journal is not None and len(optimizer.history):
             check_noted(journal, problem)
         stopping = stopping or Stopping(options, problem, optimizer.strategy)

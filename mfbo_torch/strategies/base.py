@@ -100,14 +100,7 @@ class Strategy(ABC):
         return self._space
 
     def bind(self, space: Space, capital: float | None = None) -> Self:
-        """A copy of this strategy for a space and a capital, where it has none of its own.
-
-        Raises:
-            SettingError: It has another space of its own, or cannot work in this one.
-        """
-        if self._space not in (None, space):
-            wanted = f"without a space of its own, as {type(self).__name__}(): that of the problem is another one"
-            raise SettingError("strategy", type(self).__name__, wanted)
+        """A copy of this strategy for a space and a capital, where it has none of its own."""
         bound = copy.copy(self)
         bound._space = self._space or space
         bound.capital = self.capital if self.capital is not None else capital

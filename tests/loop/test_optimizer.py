@@ -12,6 +12,7 @@ import torch
 from refusals import refused
 from toy import Hill, Patient, Plain, Walk
 
+from mfbo_torch import minimize
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.check import check_history
 from mfbo_torch.history.storage.journal import Journal
@@ -51,8 +52,9 @@ def test_a_strategy_that_leaves_the_space_is_named():
 
 def test_a_strategy_with_another_space_is_refused():
     own, other = (Space({"x": (0.0, upper)}, [1.0]) for upper in (1.0, 2.0))
-    refused("without a space of its own", Optimizer, RandomSearch(space=own), problem=other)
-    assert Optimizer(RandomSearch(space=own), problem=Space({"x": (0.0, 1.0)}, [1.0])).ask()
+    settings = {"capital": 1, "progress": False}
+    refused("without a space of its own", minimize, sum, other, strategy=RandomSearch(space=own), **settings)
+    assert minimize(lambda given: given["x"], own, strategy=RandomSearch(space=own), **settings).nfev == 1
 
 
 def test_what_attempts_have_cost_counts():
