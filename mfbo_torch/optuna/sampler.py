@@ -128,7 +128,8 @@ class Sampler(BaseSampler):
         always = {name for name in searched if all(name in trial.params for trial in trials)}
         conditions = conditions_of(trials, [name for name in searched if name in always], self.fidelity)
         searched = {name: d for name, d in searched.items() if name in always or name in conditions}
-        codec = StudyCodec(searched, self.fidelity, self.costs, conditions)
+        given = self.fidelity in searched  # not so where a sampler around this one has fixed it
+        codec = StudyCodec(searched, *((self.fidelity, self.costs) if given else (None, None)), conditions)
         with ONE_AT_A_TIME, self._state.restored():
             if message := passed_over(study, codec):
                 self._say(study, message)

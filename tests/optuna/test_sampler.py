@@ -8,6 +8,7 @@ from refusals import refused
 
 optuna = pytest.importorskip("optuna", reason="needs the extra mfbo-torch[optuna]")
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution  # noqa: E402
+from optuna.samplers import PartialFixedSampler  # noqa: E402
 from optuna.storages import JournalStorage  # noqa: E402
 from optuna.storages.journal import JournalFileBackend  # noqa: E402
 from optuna.testing.pytest_samplers import (  # noqa: E402
@@ -108,6 +109,12 @@ def test_threads():
     study = optuna.create_study(sampler=Sampler(strategy=GPBUCB(initial=3)))
     study.optimize(lambda trial: (trial.suggest_float("x", -2, 2) - 1) ** 2, n_trials=8, n_jobs=3)
     assert len({trial.params["x"] for trial in study.trials}) == 8
+
+
+def test_a_sampler_around_it_may_fix_the_fidelity():
+    study = optuna.create_study(sampler=PartialFixedSampler({"epochs": 9}, Sampler("epochs", EPOCHS)))
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1) + trial.suggest_int("epochs", 1, 9), 5)
+    assert len({trial.params["x"] for trial in study.trials}) == 5
 
 
 def test_what_an_enqueued_trial_leaves_open_differs():
