@@ -40,7 +40,8 @@ def numbers(setting: str, given: Mapping[str, Any]) -> tuple[float | int, ...]:
         inner = [lower * (upper / lower) ** part for part in parts[1:-1]]
     else:
         inner = [lower + (upper - lower) * part for part in parts[1:-1]]
-    rounded = (float(f"{value:.6g}") for value in inner)
+    narrow = max(abs(lower), abs(upper)) / (upper - lower)
+    rounded = (float(f"{value:.{6 + max(0, math.floor(math.log10(narrow)))}g}") for value in inner)
     found = [lower, *(value for value in rounded if lower < value < upper), upper]
     return tuple(dict.fromkeys(map(round, found) if whole else found))
 

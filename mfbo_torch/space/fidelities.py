@@ -63,12 +63,14 @@ class Fidelities(NamedTuple):
         """Whether costs are those of the two ends of an interval."""
         return isinstance(costs, (list, tuple)) and len(costs) == 2 and len(self.values) > MANY
 
-    def costs_of(self, given: Sequence[float] | None) -> Sequence[float] | None:
+    def costs_of(self, given: Any) -> Sequence[float] | None:
         """The costs where some are given, or none: those of the ends of an interval go between them as a power."""
+        given = given.tolist() if hasattr(given, "tolist") else given
         if self.has_ends(given):
             low, high = (number("costs", cost, above=0) for cost in given or ())
             return power_costs([float(value) for value in self.values], low, high)
-        return given or self.costs
+        found: Sequence[float] | None = given or self.costs
+        return found
 
     def label(self, m: int) -> str:
         """Such as ``epochs = 9``."""

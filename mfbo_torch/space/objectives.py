@@ -87,10 +87,9 @@ def objectives_of(
 
 
 def checked_objectives(given: Iterable[Objective]) -> tuple[Objective, ...]:
-    """The objectives of a space: none, or at least two."""
+    """The objectives of a space: none, or at least two; also as :func:`objectives_of` takes them."""
     if isinstance(given, Mapping) or any(isinstance(one, str) for one in given):
-        wanted = "what mfbo_torch.space.objectives.objectives_of makes of names; minimize takes names as objectives="
-        raise SettingError("objectives", given, wanted)
+        given = objectives_of(given)
     found = tuple(one if isinstance(one, Objective) else Objective(*one) for one in given)
     for one in found:
         one_of(f"objectives.{one.name}", one.maximize, (True, False))

@@ -65,7 +65,7 @@ X = Parameter("x", 0.0, 1.0)
             {"parameters": [Parameter("x", 0, 1, when={"y": 1})]},
             "x.when = 'y': must be another parameter; there is none",
         ),
-        ({"objectives": ("loss", "latency")}, "objectives = .*: must be what .*objectives_of makes of names"),
+        ({"objectives": {"loss": "up", "latency": "minimize"}}, "up"),
         ({"parameters": {"x": {"lower": 0, "uper": 1}}}, "x = 'uper': .*did you mean upper"),
     ],
 )

@@ -26,7 +26,8 @@ class Failures:
         self._feasibility: Memo[Feasibility] = Memo()
 
     def feasibility(self, snapshot: Snapshot, fidelity: int) -> Feasibility | None:
-        """The model of all records that have ended, at every fidelity; ``None`` while none has failed.
+        """The model of all records that are done or have failed, at every fidelity; ``None`` while none has failed. One
+        that was stopped says neither.
 
         Args:
             snapshot: The space, and what was queried so far.
@@ -37,7 +38,7 @@ class Failures:
         return self._feasibility((self._settled(snapshot), fidelity), lambda: self._fitted(snapshot, fidelity))
 
     def _fitted(self, snapshot: Snapshot, fidelity: int) -> Feasibility:
-        ended = [r for r in snapshot.records if r.status != Status.PENDING]
+        ended = [r for r in snapshot.records if r.status in (Status.DONE, Status.FAILED)]
         failed = [i for i, r in enumerate(ended) if r.status == Status.FAILED]
         points = snapshot.points(ended)
         succeeded = torch.tensor([r.status == Status.DONE for r in ended])

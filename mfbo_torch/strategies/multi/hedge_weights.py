@@ -61,20 +61,25 @@ def shares(records: Iterable[Record], models: Sequence[str], log_densities: LogD
     return {name: LEAST + free * odd for name, odd in odds.items()}
 
 
-def whose_turn(records: Iterable[Record], now: Mapping[str, float], beginner: str | None = None) -> str:
+def whose_turn(records: Iterable[Record], now: Mapping[str, float]) -> str:
     """The model that has spent least in comparison with its shares, that with the largest one by ``now`` where several
-    have; ``beginner`` has spent the initial design, which counts for nobody where it is ``None``."""
-    due = dict.fromkeys(now, 0.0)
+    have; the initial design counts as spent by :data:`ALONE`."""
+    due = nothing_due(now)
     for record in records:
-        due = due_after(due, record, beginner)
+        due = due_after(due, record)
     return most_due(due, now)
 
 
-def due_after(due: dict[str, float], record: Record, beginner: str | None = None) -> dict[str, float]:
+def nothing_due(models: Iterable[str]) -> dict[str, float]:
+    """What each model has still to spend before the first record."""
+    return dict.fromkeys(models, 0.0)
+
+
+def due_after(due: dict[str, float], record: Record) -> dict[str, float]:
     """What each model has still to spend after a record, given what it had before."""
     noted = record.query.meta
-    first = beginner is not None and noted.get("stage") == "initial"
-    then, own = (dict.fromkeys(due, 1 / len(due)), beginner) if first else (noted.get("shares"), noted.get("model"))
+    first = noted.get("stage") == "initial"
+    then, own = (dict.fromkeys(due, 1 / len(due)), ALONE) if first else (noted.get("shares"), noted.get("model"))
     return due if then is None else {n: due[n] + record.cost * (then[n] - (n == own)) for n in due}
 
 

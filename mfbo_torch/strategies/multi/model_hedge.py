@@ -36,6 +36,7 @@ from mfbo_torch.strategies.multi.hedge_weights import (
     Prediction,
     due_after,
     most_due,
+    nothing_due,
     noted_densities,
     shares,
 )
@@ -106,7 +107,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         self._pending: Memo[Tensor | None] = Memo()
         self._tops: defaultdict[bool, Memo[Tensor]] = defaultdict(Memo)
         self._alone: Memo[tuple[Data, CachedGP, float]] = Memo()
-        self._due = Fold(partial(dict.fromkeys, self.models, 0.0), partial(due_after, beginner=ALONE))
+        self._due = Fold(partial(nothing_due, self.models), due_after)
         self._candidates: Memo[Pool] = Memo()
         own: dict[str, Any] = {"seed": self.seed, "device": self.device, "dtype": self.dtype}
         self.target_only = _TargetOnly(**own, space=self.own_space, capital=self.capital)

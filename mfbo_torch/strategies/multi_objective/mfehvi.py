@@ -187,7 +187,7 @@ class MFEHVI(Strategy):
     def _proposed(self, history: History, snapshots: list[Snapshot], generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is."""
         parts = shares(history.records, MODELS, self._log_densities)
-        name = whose_turn(history.records, parts, ALONE)
+        name = whose_turn(history.records, parts)
         surest = self.rules[0].nearly_spent(snapshots[0])
         if surest or self.rules[0].last_level(self.space.target, snapshots[0]) < self.space.target:
             name = INTEGRATED  # whose mean is asked last; values below the target tell the other nothing

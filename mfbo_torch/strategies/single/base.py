@@ -142,11 +142,6 @@ class OneFidelity(ModelBased):
         mean[:, self.level], deviation[:, self.level] = self.transform(snapshot).moments(*own)
         return mean, deviation
 
-    def predict_observation(self, snapshot: Snapshot, u: Tensor) -> tuple[float, float]:
-        """Mean and deviation of the transformed observation at a ``1 x d`` design of the unit cube."""
-        mean, deviation = self.gp.predict(*self.observed(snapshot), u, observed=True)
-        return mean.item(), deviation.item()
-
     def noise_deviations(self, snapshot: Snapshot) -> tuple[float | None, ...]:
         records, own = self.modelled(snapshot), None
         if records:

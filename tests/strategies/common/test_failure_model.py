@@ -8,7 +8,9 @@ from mfbo_torch import strategies
 from mfbo_torch.acquisition.feasible import Feasible
 from mfbo_torch.history import History, Query, Status
 from mfbo_torch.space import Parameter, Space
+from mfbo_torch.strategies.common.failure_model import Failures
 from mfbo_torch.strategies.common.initial_design import uniform
+from mfbo_torch.strategies.snapshot import SnapshotCache
 
 TAUGHT = [
     lambda **settings: strategies.MFGPUCB(initial_capital=4.0, **settings),
@@ -50,6 +52,21 @@ def share(history: History, first: int) -> float:
 def beyond(query: Query) -> bool:
     """The half in which the toy rises, for the box; the best is at 0.3."""
     return query.x[0] < 0.35
+
+
+def test_a_training_that_was_stopped_says_neither():
+    """One failure on the left; what was stopped on the right is no failure."""
+    space, history = box(1), History()
+    for i in range(12):
+        x = (i + 0.5) / 12
+        history = history.asked(Query((x,), space.target, {"stage": "model"}), 1.0)
+        last = history.records[-1]
+        ends = last.failed("why") if i == 0 else last.stopped("why") if i > 5 else last.done(x)
+        history = history.updated(ends)
+    found = Failures(100).feasibility(SnapshotCache().snapshot(history, space), space.target)
+    assert found is not None
+    assert found(torch.tensor([[0.9]], dtype=torch.double)) > found(torch.tensor([[0.04]], dtype=torch.double))
+    assert found.chance == pytest.approx(6 / 8)
 
 
 @pytest.mark.slow

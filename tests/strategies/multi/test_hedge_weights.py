@@ -10,7 +10,7 @@ from mfbo_torch.history.observation import Observation
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB
-from mfbo_torch.strategies.multi.hedge_weights import FADE, LEAST, WORST, shares, whose_turn
+from mfbo_torch.strategies.multi.hedge_weights import FADE, INTEGRATED, LEAST, LINKED, MODELS, WORST, shares, whose_turn
 
 NAMES = ("a", "b", "c")
 
@@ -27,11 +27,11 @@ def told(history, value, predictions, model=None, parts=None):
 
 def test_all_are_equal_before_anything_came():
     assert shares(History(), NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
-    assert whose_turn(History(), shares(History(), NAMES, log_densities), "c") == "a"
+    assert whose_turn(History(), shares(History(), NAMES, log_densities)) == "a"
     # what has no value counts as a turn and says nothing
     history = told(History(), None, dict.fromkeys(NAMES, (0.0, 1.0)), "a")
     assert shares(history, NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
-    assert whose_turn(history, shares(history, NAMES, log_densities), "c") == "b"
+    assert whose_turn(history, shares(history, NAMES, log_densities)) == "b"
 
 
 def test_the_record():
@@ -53,25 +53,25 @@ def test_every_model_keeps_its_least_share(best):
     history, turns = History(), dict.fromkeys(NAMES, 0)
     for n in range(1, 80):
         parts = shares(history, NAMES, log_densities)
-        name = whose_turn(history, parts, "c")
+        name = whose_turn(history, parts)
         turns[name] += 1
         assert min(turns.values()) >= LEAST * n - len(NAMES)
         history = told(history, 0.0, {other: (0.0 if other == best else 50.0, 1.0) for other in NAMES}, name, parts)
     assert turns[best] >= (1 - 2 * LEAST) * 79 - len(NAMES)
 
 
-def test_the_first_design_is_that_of_the_beginner():
-    """Three of equal shares that ``c`` has spent: the others have three each before its turn."""
+def test_the_first_design_is_that_of_the_target_alone():
+    """Three of equal shares that it has spent: the others have three each before its turn."""
     history, turns = History(), []
     for _ in range(3):
         history = history.asked(Query((0.0,), 1, {"stage": "initial"}), 1.0)
     for _ in range(9):
-        parts = shares(history, NAMES, log_densities)
-        name = whose_turn(history, parts, "c")
+        parts = shares(history, MODELS, log_densities)
+        name = whose_turn(history, parts)
         turns.append(name)
-        history = told(history, None, dict.fromkeys(NAMES, (0.0, 1.0)), name, parts)
-    assert turns[:6].count("a") == turns[:6].count("b") == 3
-    assert sorted(turns[6:]) == [*NAMES]
+        history = told(history, None, dict.fromkeys(MODELS, (0.0, 1.0)), name, parts)
+    assert turns[:6].count(LINKED) == turns[:6].count(INTEGRATED) == 3
+    assert sorted(turns[6:]) == sorted(MODELS)
 
 
 def test_a_model_that_asks_cheaply_has_more_queries_not_less_capital():
@@ -79,7 +79,7 @@ def test_a_model_that_asks_cheaply_has_more_queries_not_less_capital():
     history, spent, queries = History(), dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0)
     for _ in range(150):
         parts = shares(history, NAMES, log_densities)
-        name = whose_turn(history, parts, "c")
+        name = whose_turn(history, parts)
         cost = 0.1 if name == "a" else 1.0
         spent[name] += cost
         queries[name] += 1
