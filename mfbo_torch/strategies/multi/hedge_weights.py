@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 
 from mfbo_torch.history import Record, Status
+from mfbo_torch.history.incremental import Fold
 from mfbo_torch.models.outcome_transform import Warp
 
 LINKED, INTEGRATED, ALONE = MODELS = ("linked", "integrated", "alone")
@@ -61,22 +62,17 @@ def shares(records: Iterable[Record], models: Sequence[str], log_densities: LogD
     return {name: LEAST + free * odd for name, odd in odds.items()}
 
 
-def whose_turn(records: Iterable[Record], now: Mapping[str, float]) -> str:
-    """The model that has spent least in comparison with its shares, that with the largest one by ``now`` where several
-    have; the initial design counts as spent by :data:`ALONE`."""
-    due = nothing_due(now)
-    for record in records:
-        due = due_after(due, record)
-    return most_due(due, now)
+def dues(models: Iterable[str]) -> Fold[dict[str, float]]:
+    """What each model has still to spend after a history, by the shares of the time less what it has spent; the initial
+    design counts as spent by :data:`ALONE`."""
+    return Fold(partial(_nothing, tuple(models)), _due_after)
 
 
-def nothing_due(models: Iterable[str]) -> dict[str, float]:
-    """What each model has still to spend before the first record."""
+def _nothing(models: Sequence[str]) -> dict[str, float]:
     return dict.fromkeys(models, 0.0)
 
 
-def due_after(due: dict[str, float], record: Record) -> dict[str, float]:
-    """What each model has still to spend after a record, given what it had before."""
+def _due_after(due: dict[str, float], record: Record) -> dict[str, float]:
     noted = record.query.meta
     first = noted.get("stage") == "initial"
     then, own = (dict.fromkeys(due, 1 / len(due)), ALONE) if first else (noted.get("shares"), noted.get("model"))

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.multi_fidelity_ucb import MultiFidelityUpperConfidenceBound, StandardizedBound, explained
 from mfbo_torch.history import Query, Record, Status, payable
-from mfbo_torch.history.incremental import Fold
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
@@ -34,9 +33,8 @@ from mfbo_torch.strategies.multi.hedge_weights import (
     LINKED,
     MODELS,
     Prediction,
-    due_after,
+    dues,
     most_due,
-    nothing_due,
     noted_densities,
     shares,
 )
@@ -107,7 +105,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         self._pending: Memo[Tensor | None] = Memo()
         self._tops: defaultdict[bool, Memo[Tensor]] = defaultdict(Memo)
         self._alone: Memo[tuple[Data, CachedGP, float]] = Memo()
-        self._due = Fold(partial(nothing_due, self.models), due_after)
+        self._due = dues(self.models)
         self._candidates: Memo[Pool] = Memo()
         own: dict[str, Any] = {"seed": self.seed, "device": self.device, "dtype": self.dtype}
         self.target_only = _TargetOnly(**own, space=self.own_space, capital=self.capital)

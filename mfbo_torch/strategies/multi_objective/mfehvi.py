@@ -22,7 +22,15 @@ from mfbo_torch.space import Space
 from mfbo_torch.space.objectives import check_known, known_values
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.common.outcome_models import promising
-from mfbo_torch.strategies.multi.hedge_weights import ALONE, INTEGRATED, Prediction, log_densities, shares, whose_turn
+from mfbo_torch.strategies.multi.hedge_weights import (
+    ALONE,
+    INTEGRATED,
+    Prediction,
+    dues,
+    log_densities,
+    most_due,
+    shares,
+)
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import impatience
 from mfbo_torch.strategies.multi.model_hedge import HedgedMFGPUCB
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
@@ -102,7 +110,7 @@ class MFEHVI(Strategy):
         self.initial_capital, self.refit_every, self.device, self.dtype = (getattr(rule, name) for name in self._shared)
         self._rules: list[HedgedMFGPUCB] = []
         self._scalar: HedgedMFGPUCB | None = None
-        self._views, self._first_views = Views(), Views()
+        self._views, self._first_views, self._due = Views(), Views(), dues(MODELS)
 
     def bind(self, space: Space, capital: float | None = None) -> Self:
         bound = super().bind(space, capital)
@@ -187,7 +195,7 @@ class MFEHVI(Strategy):
     def _proposed(self, history: History, snapshots: list[Snapshot], generator: torch.Generator) -> Query:
         """The decision of the model whose turn it is."""
         parts = shares(history.records, MODELS, self._log_densities)
-        name = whose_turn(history.records, parts)
+        name = most_due(self._due(history), parts)
         surest = self.rules[0].nearly_spent(snapshots[0])
         if surest or self.rules[0].last_level(self.space.target, snapshots[0]) < self.space.target:
             name = INTEGRATED  # whose mean is asked last; values below the target tell the other nothing

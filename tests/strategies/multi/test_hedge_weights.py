@@ -10,7 +10,17 @@ from mfbo_torch.history.observation import Observation
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.space import Space
 from mfbo_torch.strategies import MFGPUCB
-from mfbo_torch.strategies.multi.hedge_weights import FADE, INTEGRATED, LEAST, LINKED, MODELS, WORST, shares, whose_turn
+from mfbo_torch.strategies.multi.hedge_weights import (
+    FADE,
+    INTEGRATED,
+    LEAST,
+    LINKED,
+    MODELS,
+    WORST,
+    dues,
+    most_due,
+    shares,
+)
 
 NAMES = ("a", "b", "c")
 
@@ -27,11 +37,11 @@ def told(history, value, predictions, model=None, parts=None):
 
 def test_all_are_equal_before_anything_came():
     assert shares(History(), NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
-    assert whose_turn(History(), shares(History(), NAMES, log_densities)) == "a"
+    assert most_due(dues(NAMES)(History()), shares(History(), NAMES, log_densities)) == "a"
     # what has no value counts as a turn and says nothing
     history = told(History(), None, dict.fromkeys(NAMES, (0.0, 1.0)), "a")
     assert shares(history, NAMES, log_densities) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
-    assert whose_turn(history, shares(history, NAMES, log_densities)) == "b"
+    assert most_due(dues(NAMES)(history), shares(history, NAMES, log_densities)) == "b"
 
 
 def test_the_record():
@@ -53,7 +63,7 @@ def test_every_model_keeps_its_least_share(best):
     history, turns = History(), dict.fromkeys(NAMES, 0)
     for n in range(1, 80):
         parts = shares(history, NAMES, log_densities)
-        name = whose_turn(history, parts)
+        name = most_due(dues(NAMES)(history), parts)
         turns[name] += 1
         assert min(turns.values()) >= LEAST * n - len(NAMES)
         history = told(history, 0.0, {other: (0.0 if other == best else 50.0, 1.0) for other in NAMES}, name, parts)
@@ -67,7 +77,7 @@ def test_the_first_design_is_that_of_the_target_alone():
         history = history.asked(Query((0.0,), 1, {"stage": "initial"}), 1.0)
     for _ in range(9):
         parts = shares(history, MODELS, log_densities)
-        name = whose_turn(history, parts)
+        name = most_due(dues(MODELS)(history), parts)
         turns.append(name)
         history = told(history, None, dict.fromkeys(MODELS, (0.0, 1.0)), name, parts)
     assert turns[:6].count(LINKED) == turns[:6].count(INTEGRATED) == 3
@@ -79,7 +89,7 @@ def test_a_model_that_asks_cheaply_has_more_queries_not_less_capital():
     history, spent, queries = History(), dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0)
     for _ in range(150):
         parts = shares(history, NAMES, log_densities)
-        name = whose_turn(history, parts)
+        name = most_due(dues(NAMES)(history), parts)
         cost = 0.1 if name == "a" else 1.0
         spent[name] += cost
         queries[name] += 1
