@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from mfbo_torch.utils.validation import number, whole
 
+LARGEST_POWER = 700.0
+"""Above it the exponential is no finite number."""
+
 
 class Initialization(NamedTuple):
     """The ``rounds`` of uncertainty sampling before GP-BUCB, ``T_init``, after which a batch has at most ``C = log C'``
@@ -40,7 +43,8 @@ def rbf_initialization(batch: int, dim: int, eta: float = 1.0) -> Initialization
     log, scale = _checked(batch, dim, eta)
     share = max(0.0, (math.log(scale) + (dim + 1) * log) / (2 * log - 1))
     rounds = max(log**dim, (math.e / dim * share) ** dim * scale * (batch - 1) * log**dim)
-    return Initialization(math.ceil(rounds), math.exp((2 * dim / math.e) ** dim))
+    power = (2 * dim / math.e) ** dim
+    return Initialization(math.ceil(rounds), math.exp(power) if power < LARGEST_POWER else math.inf)
 
 
 def _checked(batch: int, dim: int, eta: float) -> tuple[float, float]:

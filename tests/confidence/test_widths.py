@@ -45,6 +45,10 @@ def test_theory(t, dim, M, delta, a, b, r):
     assert mf_gp_ucb_beta(t, dim, M, delta=delta, a=a, b=b, r=r) == pytest.approx(expected, rel=1e-14)
 
 
+def test_a_multiplier_beyond_all_numbers():
+    assert rbf_initialization(10, 5).multiplier < rbf_initialization(10, 6).multiplier == math.inf
+
+
 @pytest.mark.parametrize("t", [1, 13])
 @pytest.mark.parametrize("delta", [0.1, 0.5])
 def test_widths_of_gp_bucb(t, delta):

@@ -140,6 +140,14 @@ def test_blocks_and_memory_do_not_matter(monkeypatch, block, kept):
         assert torch.equal(greedy(cache, X, 3.0, 12, lazy=flag).indices, expected)
 
 
+def test_candidates_of_less_precision_and_wrong_widths():
+    cache, X = factor(draw(20, 2)), draw(30, 2, seed=1)
+    assert (
+        greedy(cache, X.float(), 2.0, 3).indices.tolist() == greedy(cache, X.float().double(), 2.0, 3).indices.tolist()
+    )
+    refused("^width = -1.0", greedy, cache, X, torch.tensor(-1.0), 3)
+
+
 def test_laziness_saves_most_variances():
     cache, X = factor(draw(150, 3), kind="matern52"), draw(20_000, 3, seed=1)
     found = greedy(cache, X, 2.0, 10)

@@ -2,6 +2,7 @@ r"""A Gaussian process on inputs, learned from averages of it."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -109,10 +110,9 @@ class DeconditionalGP(ConditionedModel, GP):
         self.register_buffer("train_A", train_A.detach())
         self.register_buffer("train_Z", train_Z.detach())
         self.register_buffer("train_Zvar", None if train_Zvar is None else train_Zvar.detach())
-        self.conditional = conditional
+        self.conditional = conditional if _alike(conditional, train_A) else copy.deepcopy(conditional).to(train_A)
         self._caught: Embedding | None = None
         self._solution: Solved | None = None
-        self.conditional.to(train_A)
         shift, scale = shift_scale(train_Z)
         self.covar_module = default_kernel(conditional.extent(train_A), scale) if covar_module is None else covar_module
         self.mean_module = ScaledConstantMean(shift, scale) if mean_module is None else mean_module
@@ -326,3 +326,9 @@ def default_likelihood(scale: float) -> GaussianLikelihood:
     least, usual = LEAST_NOISE * variance, 1e-2 * variance
     above = GreaterThan(least, transform=torch.exp, inv_transform=torch.log, initial_value=usual)
     return GaussianLikelihood(noise_prior=LogNormalPrior(math.log(variance) - 6.0, 3.0), noise_constraint=above)
+
+
+def _alike(conditional: Conditional, other: Tensor) -> bool:
+    """Whether the numbers of a conditional are of the type and on the device of a tensor, so that it can be shared."""
+    parts = [*conditional.parameters(), *conditional.buffers()]
+    return all(part.device == other.device and part.dtype == other.dtype for part in parts if part.is_floating_point())

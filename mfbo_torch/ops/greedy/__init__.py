@@ -54,9 +54,9 @@ def greedy(
     if X.dim() != 2 or X.shape[-1] != cache.inputs.shape[-1] or len(X) == 0:
         wanted = f"m x {cache.inputs.shape[-1]}, m at least 1"
         raise BotorchTensorDimensionError(f"X of shape {tuple(X.shape)}: must be {wanted}")
-    q = whole("q", q)
-    if not isinstance(width, Tensor):
-        width = number("width", width, 0)
+    q, X = whole("q", q), X.to(cache.inputs.dtype)
+    if not isinstance(width, Tensor) or not width.is_cuda:
+        width = number("width", float(width), 0)
     if chosen == "triton" or X.is_cuda:
         at_once = _dispatch.kernels("greedy") if chosen == "triton" else reference
         return Selection(at_once.select(cache, X, width, q), q * len(X))

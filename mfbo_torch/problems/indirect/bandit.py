@@ -37,7 +37,7 @@ class IndirectBandit(IndirectProblem):
     ) -> None:
         from sklearn.linear_model import LogisticRegression
 
-        arms, agents = whole("num_arms", num_arms), whole("num_agents", num_agents)
+        arms, agents = whole("num_arms", num_arms, 2), whole("num_agents", num_agents)
         generator = torch.Generator().manual_seed(whole("seed", seed, 0))
         self.preferences = 4 * torch.randn(2, arms, generator=generator, dtype=torch.double)
         self.rewards = torch.randn(arms, generator=generator, dtype=torch.double)

@@ -48,8 +48,8 @@ class OverAverages(ModelBased):
     cube, the fidelity last where there are several (``p`` columns).
 
     Args:
-        initial: Number of uniform random initial queries, at the finest resolution. The prior of ``f`` and what
-            queries average over tell where to go next, so one will do.
+        initial: Number of uniform random initial queries, at the finest resolution that the capital pays for. The
+            prior of ``f`` and what queries average over tell where to go next, so one will do.
     """
 
     takes_choices = False
@@ -72,7 +72,8 @@ class OverAverages(ModelBased):
         count = self.initial
         if self.capital is not None:
             count = max(1, min(count, int(self.capital / 2 / snapshot.costs[-1] + 1e-9)))
-        return [*([0] * self.space.target), count]
+        paid = [m for m, cost in enumerate(snapshot.costs) if self.capital is None or cost <= self.capital]
+        return [count * (m == max(paid, default=self.space.target)) for m in range(self.space.num_fidelities)]
 
     def modelled(self, snapshot: Snapshot) -> list[Record]:
         return self.recorded(snapshot)
@@ -91,7 +92,12 @@ class OverAverages(ModelBased):
                 _warn_far(self.space, found)
             return found
 
-        return self._conditional(self.space, learned)
+        return self._conditional(self._averaged, learned)
+
+    @property
+    def _averaged(self) -> tuple[Any, ...]:
+        """The space, and what its queries average over: two spaces may be equal and differ there."""
+        return self.space, id(self.space.feedback), id(self.space.inputs)
 
     def model(self, snapshot: Snapshot) -> ScaledModel:
         """The model of all observations, its hyper-parameters fitted to the first part of them."""
@@ -117,7 +123,7 @@ class OverAverages(ModelBased):
                 model = model.condition_on_observations(A[some], to((Y[some] - shift) / scale), variance)
             return ScaledModel(model, shift, scale)
 
-        return self._growing(space, records, size, fit, add)
+        return self._growing(self._averaged, records, size, fit, add)
 
     def inputs(self) -> Tensor:
         """``n x d`` inputs as the model sees them."""

@@ -31,8 +31,8 @@ class ShrinkingWindow(OverAverages):
 
     The ``t``-th query, :math:`a_t = \arg\max_x m_{t-1}(x) + \beta_t^{1/2} \sigma_{t-1}(x)`, has the coarsest resolution
     whose window is no wider than :math:`\tau_t`, where :math:`\tau_t^2 = O(t^{-1/2} (\log t)^{d/2})` starts as the
-    coarsest of all; that keeps the rate of direct queries. Where this would not come to the finest window with half of
-    the capital it is :math:`\tau_t^2 = \tau_1^2 t^{-r}` (:meth:`rate`). The initial queries follow the schedule too.
+    coarsest of all; that keeps the rate of direct queries. With a capital it is at most :math:`\tau_1^2 t^{-r}`, which
+    comes to the finest window with half of it (:meth:`rate`). The initial queries follow the schedule too.
 
     Args:
         beta: :math:`\beta`, from 0 on; by default ``0.2 d log 2t``. ``"theory"``: that of the bound,

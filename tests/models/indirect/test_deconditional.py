@@ -102,6 +102,17 @@ def test_posteriors_are_the_equations(name, known, kind):
         assert ours.detach().numpy() == pytest.approx(wanted, abs=tolerance)
 
 
+def test_a_conditional_of_two_models_stays_as_it_is():
+    A, X = draw(6, 1), draw(6, 1, seed=1)
+    conditional = EmpiricalConditional(X, A)
+    first = DeconditionalGP(A, A, conditional).eval()
+    mean, _ = first.mean_variance(A)
+    DeconditionalGP(A.float(), A.float(), conditional)
+    first.train()
+    assert torch.equal(first.eval().mean_variance(A)[0], mean)
+    assert DeconditionalGP(A, A, conditional).conditional is conditional
+
+
 @pytest.mark.parametrize("shape", [GaussianConditional, UniformConditional])
 @pytest.mark.parametrize("kind", ["rbf", "matern52"])
 def test_a_window_that_shrinks_to_a_point_is_the_ordinary_gp(shape, kind):

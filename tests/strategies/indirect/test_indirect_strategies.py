@@ -483,3 +483,16 @@ def test_the_command_line_recommends_an_input(tmp_path, capsys):
     path = next(path for path in CONFIGS if path.stem == "bandit")
     assert main(["run", str(path), "--capital", "3", "--out", str(tmp_path / "run")]) == 0
     assert "Recommended   x1 = " in capsys.readouterr().out
+
+
+def test_one_strategy_on_two_problems():
+    """Their spaces are equal; what queries average over is not."""
+    first, second = (IndirectBranin(kind, num_samples=60) for kind in ("linear", "nonlinear"))
+    used = CMES(num_max_value_samples=2)
+    assert used.bind(first.space).conditional() is not used.bind(second.space).conditional()
+
+
+def test_a_capital_below_the_finest_resolution():
+    problem = IndirectBranin(resolutions=3, known=True)
+    history = run(problem, CMES(resolutions="all"), 1.2, progress=False)
+    assert [record.query.fidelity for record in history] == [1]
