@@ -22,7 +22,8 @@ from mfbo_torch.app.setting_types import is_foreign, read
 from mfbo_torch.app.summary import Summary
 from mfbo_torch.history import History, Record
 from mfbo_torch.history.check import check_history
-from mfbo_torch.history.storage.journal import Journal, JournalGone, digest_path
+from mfbo_torch.history.storage.beside import digest_path
+from mfbo_torch.history.storage.journal import Journal, JournalGone
 from mfbo_torch.loop import plots
 from mfbo_torch.loop.curve_plots import plot_learning_curves
 from mfbo_torch.loop.early_failures import Hopeless

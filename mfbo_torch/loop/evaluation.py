@@ -56,11 +56,7 @@ class Evaluation(NamedTuple):
         """This with what the trial tells: the curve, and where it ended before its time."""
         sign = 1.0 if trial.maximize else -1.0
         curve = tuple((step, sign * within_reach(value)) for step, value in sorted(trial.curve.items()))
-        stopped = trial.cut_short
-        if self.reason:  # before its first epoch it is charged for one
-            span = trial.span
-            stopped = span.begun + 1 if span is not None and span.known and not trial.epoch else trial.epoch
-        return self._replace(stopped=stopped, curve=curve)
+        return self._replace(stopped=trial.failed_at if self.reason else trial.cut_short, curve=curve)
 
 
 def evaluate(

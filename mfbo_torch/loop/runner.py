@@ -230,12 +230,13 @@ class _Loop:
 
     def here(self) -> None:
         """Evaluate in this process, in batches."""
+        n = self.options.max_pending or 1
         while not self.over():
             batch = [r for r in self.optimizer.history.pending if r.id not in self.early.held]
-            if not batch and self.enough():
+            if not batch and (
+                self.enough() or not ((batch := self.ask(self.optimizer.deciding(n)())) or self.release())
+            ):
                 return None
-            if not batch and not (batch := self.ask(self.optimizer.deciding(self.options.max_pending or 1)())):
-                return self.release()
             self.bar.show(self.optimizer.history)
             for record in batch:
                 again: Record | None = record
@@ -271,7 +272,9 @@ class _Loop:
                 if due and not self.enough():
                     ahead.begin(due, self.capital)
                 if not in_flight and ahead.running is None and (self.over() or (refused and not waiting)):
-                    return None if self.over() else self.release()
+                    if self.over() or not self.release():
+                        return None
+                    refused = False
                 self.bar.show(self.optimizer.history)
                 looks = looks + 1 if not in_flight and ahead.running is None else 0
                 if looks:  # no worker at present
@@ -331,10 +334,9 @@ class _Loop:
             self.release()
         return self._end(record, evaluation)
 
-    def release(self) -> None:
-        """Record the failures that were held back."""
-        for record, evaluation in self.early.release():
-            self._end(record, evaluation)
+    def release(self) -> bool:
+        """Record the failures that were held back, if there were any."""
+        return bool([self._end(*held) for held in self.early.release()])
 
     def _end(self, record: Record, evaluation: Evaluation) -> Record | None:
         if evaluation.reason:

@@ -13,7 +13,8 @@ import numpy as np
 from mfbo_torch.history import History, Record, Status
 from mfbo_torch.history.continuation import Training, lower_training
 from mfbo_torch.history.record import Points
-from mfbo_torch.history.storage.journal import Journal, beside
+from mfbo_torch.history.storage.beside import beside
+from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.evaluation import Evaluation, evaluate
 from mfbo_torch.loop.waiting_trainings import WaitingTrainings
 from mfbo_torch.problems.trial import PreviousTraining, Span, Trial, reports, saved
@@ -31,6 +32,7 @@ def trials(problem: Problem, folder: Path | None, journal: Journal | None, asked
     """The trials of a run that has asked so many queries, in the user's folder, beside the journal, or in a temporary
     one; a ``SettingError`` where that holds what another run has left."""
     with ExitStack() as stack:
+        folder = None if folder is None else Path(folder).absolute()  # the objective may change the current one
         if folder is None and problem.takes_trial:
             folder = beside(journal.path, "trials") if journal else stack.enter_context(temporary_folder())
         if folder is not None and problem.takes_trial:
@@ -122,9 +124,9 @@ class Trials:
             return None
         mark = 0 if previous is None or not space.continues else int(previous.at)
         if folder in self.waiting:
-            return Span(mark, int(end), known)
+            return Span(mark, int(end), known, bool(space.epochs))
         own = max((int(step) for step, _ in reports(folder, record.id)), default=0)
-        return Span(min(max(mark, own), int(end)) if saved(folder) else 0, int(end), known)
+        return Span(min(max(mark, own), int(end)) if saved(folder) else 0, int(end), known, bool(space.epochs))
 
     def _reached(self, base: Training) -> Value:
         """The fidelity value that a training has reached, from its cost: it may have been stopped on the way."""
@@ -150,7 +152,6 @@ class Trials:
         if trial is None or trial.span is None or not trial.span.known or end.curve or end.raised:
             return end
         trial.curve = dict(reports(trial.folder, record.id))
-        trial.epoch = min(int(max(trial.curve, default=trial.span.begun)) + 1, trial.span.end)
         return end.of(trial)
 
     def all_trained(self, history: History) -> str:

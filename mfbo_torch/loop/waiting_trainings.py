@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -12,6 +14,7 @@ from mfbo_torch.history.observation import parse, unusable
 from mfbo_torch.history.storage.captured_output import taken
 from mfbo_torch.loop.evaluation import Evaluation, evaluate
 from mfbo_torch.problems.trial import Trial, saved
+from mfbo_torch.utils.global_state import GlobalState
 
 if TYPE_CHECKING:
     from mfbo_torch.problems.base import Problem
@@ -62,9 +65,11 @@ class _Training:
         self.going: SimpleQueue[Trial | None] = SimpleQueue()
         self.ended: SimpleQueue[Evaluation | None] = SimpleQueue()
         trial.waits = self.pause
-        self.thread = Thread(target=self._run, args=(x, fidelity, number), name=f"mfbo-training-{number}", daemon=True)
+        run = partial(copy_context().run, self._run, GlobalState(), x, fidelity, number)
+        self.thread = Thread(target=run, name=f"mfbo-training-{number}", daemon=True)
 
-    def _run(self, x: tuple[float, ...], fidelity: int, number: int) -> None:
+    def _run(self, state: GlobalState, x: tuple[float, ...], fidelity: int, number: int) -> None:
+        state.enter_thread()
         self.ended.put(evaluate(self.problem, x, fidelity, number, self.trial))
 
     def pause(self) -> Trial | None:

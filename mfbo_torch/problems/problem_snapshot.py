@@ -10,7 +10,8 @@ from typing import Any
 
 from mfbo_torch.history import History
 from mfbo_torch.history.observation import Outcome, judged
-from mfbo_torch.history.storage.journal import Journal, digest_path
+from mfbo_torch.history.storage.beside import digest_path
+from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.problems.base import Problem
 from mfbo_torch.problems.indirect.base import IndirectProblem
 from mfbo_torch.space import Parameter, Space

@@ -32,11 +32,13 @@ class PreviousTraining(NamedTuple):
 
 class Span(NamedTuple):
     """The epochs of a trial: how many were trained before, and after how many it ends; ``known`` where the run says
-    that its fidelities are epochs, and not the objective alone, by a loop over :meth:`Trial.epochs`."""
+    that its fidelities are epochs, and not the objective alone, by a loop over :meth:`Trial.epochs`; ``told`` where
+    each is reported."""
 
     begun: int
     end: int
     known: bool = True
+    told: bool = True
 
 
 class Trial:
@@ -120,6 +122,16 @@ class Trial:
     def _counted(self) -> Span | None:
         """The epochs where steps are epochs: the run says so, or the objective is in a loop over them."""
         return self.span if self.span is not None and (self.span.known or self.epoch is not None) else None
+
+    @property
+    def failed_at(self) -> float | None:
+        """The epoch in which the evaluation has failed: that of the loop, else the one after the last report; the first
+        one where each is reported and none was; ``None`` where nothing tells."""
+        span = self.span
+        if self.epoch is not None or span is None or not span.known:
+            return self.epoch
+        last = max(map(int, self.curve), default=span.begun if span.told else None)
+        return None if last is None else min(last + 1, span.end)
 
     @property
     def cut_short(self) -> float | None:

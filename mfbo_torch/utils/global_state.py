@@ -46,6 +46,12 @@ class GlobalState:
             finally:
                 self._read()
 
+    def enter_thread(self) -> None:
+        """Give a new thread the settings that are kept for each: default device and gradients."""
+        if self._device != CPU:
+            torch.set_default_device(self._device)
+        torch.set_grad_enabled(self._grad)
+
     @contextmanager
     def _entered(self, device: torch.device, dtype: torch.dtype, grad: bool) -> Iterator[None]:
         found = GlobalState()

@@ -12,7 +12,7 @@ from mfbo_torch import Journal, Parameter, Space, maximize, minimize
 from mfbo_torch.app import cli, digest
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.observation import Outcome
-from mfbo_torch.history.storage.journal import digest_path
+from mfbo_torch.history.storage.beside import digest_path
 
 SPACE = Space(
     [Parameter("x", 0, 1), Parameter("k", choices=["a", "bb"]), Parameter("n", 1, 3, integer=True, when={"k": "bb"})],

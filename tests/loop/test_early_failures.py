@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from toy import Hill, Patient, Walk
 
+from mfbo_torch import Space, minimize
 from mfbo_torch.history import GIVEN, Query, Record, Status
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import ALIKE, Hopeless
@@ -131,3 +132,19 @@ def test_nothing_waits_for_what_is_held_back(threads):
     how = {"executor": ThreadPoolExecutor(threads) if threads else None, "max_pending": threads or 1}
     history = run(Broken("once"), Patient(every=99), 3.0, progress=False, **how)
     assert [record.status for record in history].count(Status.DONE) == 2
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_run_goes_on_where_what_is_left_paid_for_no_more_of_the_first(threads):
+    """Trainings that fail in their first epoch are held back at their full cost, and charged for that epoch alone."""
+
+    def training(parameters, trial):
+        for epoch in trial.epochs():
+            if parameters["rate"] > 0.6:
+                raise RuntimeError("diverged")
+            trial.report(parameters["rate"] + 1 / epoch)
+
+    with ThreadPoolExecutor(threads or 1) as pool:
+        settings = {"executor": pool if threads else None, "max_pending": threads or None, "progress": False}
+        result = minimize(training, Space({"rate": (0.0, 1.0)}, epochs=27), 60, strategy="RandomSearch", **settings)
+    assert result.spent > 27

@@ -21,8 +21,10 @@ from mfbo_torch.history import History, Query, Status
 from mfbo_torch.history.continuation import full_costs, lower_training, trainings
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.early_failures import Hopeless
+from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import UserProblem
+from mfbo_torch.strategies import RandomSearch
 from mfbo_torch.strategies.multi.resume_candidates import resumed
 from mfbo_torch.utils.errors import SettingError
 
@@ -111,6 +113,31 @@ def test_the_trial_knows_what_was_done(tmp_path):
         *((3, "00003", None), (4, "00003", (0, 3, 3.0)), (5, "00003", (1, 9, 9.0))),
     ]
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["00000", "00003"]
+
+
+def test_a_failure_is_charged_for_the_epochs_it_trained(tmp_path, monkeypatch):
+    """In a loop of its own: by what it reported, else all; a relative folder is that of the beginning."""
+
+    def train(rate, epochs, trial):
+        for epoch in range(1, epochs + 1):
+            if rate < 0.5:
+                trial.report(epoch, rate)
+            if epoch == 2:
+                os.chdir("/")
+                raise RuntimeError("diverged")
+        return rate
+
+    monkeypatch.chdir(tmp_path)
+    problem = UserProblem(train, RATE, maximize=False, fidelities={"epochs": [9]}, continues=True)
+    optimizer = Optimizer(RandomSearch(), problem=problem)
+    for rate in (0.2, 0.8):
+        optimizer.enqueue({"rate": rate})
+    journal = Journal(tmp_path / "a.sqlite")
+    journal.asked(optimizer.history.records)
+    with pytest.raises(Hopeless):
+        run(problem, RandomSearch(), 18.0, journal=journal, folder="kept", progress=False)
+    assert [record.cost for record in journal.history()] == [3.0, 9.0]
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["00000", "00001"]
 
 
 def test_a_folder_that_vanished_is_named_and_nothing_is_paid(tmp_path):

@@ -108,6 +108,21 @@ def test_an_objective_finds_what_it_has_set(restored):
     assert (torch.get_default_device().type, torch.get_default_dtype()) == ("meta", torch.float32)
 
 
+def test_a_training_that_waits_finds_what_the_caller_has_set(restored):
+    seen = []
+
+    def training(parameters, trial):
+        for _ in trial.epochs():
+            seen.append((torch.empty(0).device.type, torch.is_grad_enabled(), np.geterr()["over"]))
+            trial.report(0.0)
+
+    torch.set_default_device("meta")
+    torch.set_grad_enabled(False)
+    np.seterr(over="raise")
+    minimize(training, Space({"x": (0.0, 1.0)}, epochs=3), 3, strategy="RandomSearch", progress=False)
+    assert {*seen} == {("meta", False, "raise")}
+
+
 def test_deterministic_algorithms_that_only_warn_stay_so(restored):
     torch.use_deterministic_algorithms(True, warn_only=True)
     state = GlobalState()

@@ -11,7 +11,7 @@ from typing import Any
 from mfbo_torch.app import digest, run_folder
 from mfbo_torch.app.cli.terminal import say, table
 from mfbo_torch.history import History
-from mfbo_torch.history.storage.journal import digest_path
+from mfbo_torch.history.storage.beside import digest_path
 from mfbo_torch.utils.errors import SettingError
 
 HEAD = ("folder", "problem", "strategy", "seed", "best value", "spent", "queries", "last written", "state")

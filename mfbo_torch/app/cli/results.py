@@ -15,7 +15,8 @@ from mfbo_torch.app import digest, run_folder
 from mfbo_torch.app.cli.terminal import pairs, say, warn_of_formulas
 from mfbo_torch.history import History
 from mfbo_torch.history.storage import outputs
-from mfbo_torch.history.storage.journal import Journal, digest_path
+from mfbo_torch.history.storage.beside import digest_path
+from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.history.storage.repair import salvage
 from mfbo_torch.utils.errors import SettingError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import keyword
 import math
 import os
 import re
@@ -223,8 +224,10 @@ def _command(text: str, samples: Mapping[str, Any], levels: Levels) -> list[str]
         raise SettingError("program", text, f"a program and its arguments: {error}") from None
     if not words:
         raise SettingError("program", text, "a program and its arguments, as in './simulate {x} {fidelity}'")
-    from mfbo_torch.problems.user.program import FIDELITY, FOLDER, Program
+    from mfbo_torch.problems.user.program import FIDELITY, FOLDER, START, Program
 
+    for taken in {START, FIDELITY, FOLDER} & {*samples}:
+        raise SettingError("parameter", taken, "another name, this one is taken where a program is run")
     own = {levels.name: next(iter(levels.values), 0), FIDELITY: 0}
     needed = [*samples, *(["|".join(own)] if len(levels.costs) > 1 or levels.values else [])]
     Program(words).check({**samples, **own, FOLDER: ""}, needed)
@@ -281,7 +284,7 @@ def _levels(text: str) -> Levels:
     name, colon, values = text.partition(":")
     if not colon:
         return Levels(_increasing(text))
-    if not name.isidentifier() or name in ("parameters", "fidelity", "trial"):
+    if not name.isidentifier() or keyword.iskeyword(name) or name in ("parameters", "fidelity", "trial"):
         raise SettingError("costs", text, "increasing numbers, as in 1,10, or a name and values, as in epochs:3,9,27")
     if name == "epochs" and "," not in values:
         return Levels([1.0], name, epochs=_epochs(values))

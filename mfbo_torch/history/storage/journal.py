@@ -64,8 +64,6 @@ STEPS, LEAST_STEPS, STEPS_A_BYTE = 10_000, 2_000_000, 10
 """Steps of SQLite between two looks at their number, and how many a check may take: a forged file may take for ever,
 journals of the shortest rows take 1.4 a byte."""
 _BESIDE = ("-wal", "-shm", "-journal")
-SUFFIXES = (".sqlite", ".sqlite3", ".db")
-"""What the names of files beside a journal leave out."""
 SAVED = "mfbo repair saves what can be read"
 _IN_USE = "open, and used in the thread that opened it"
 
@@ -148,7 +146,8 @@ class Journal:
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
-        if mode == "ro" and not self.path.with_name(f"{self.path.name}-wal").exists():
+        self._still = mode == "ro" and not self.path.with_name(f"{self.path.name}-wal").exists()
+        if self._still:
             uri += "&immutable=1"  # nobody writes: read without leaving files beside it
         return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
 
@@ -288,6 +287,9 @@ class Journal:
     def _reading(self) -> Iterator[Iterator[dict[str, Any]]]:
         """The rows; what is wrong with them is a :class:`JournalError`."""
         try:
+            if self._still:  # somebody may write by now
+                self._connection.execute("SELECT 1")  # not where this journal was closed
+                self._connection = self._connect("ro")
             yield rows(self._connection)
         except sqlite3.ProgrammingError as error:
             raise JournalError(self.path, f"{_IN_USE}: {error}") from error
@@ -353,16 +355,6 @@ def limit(connection: sqlite3.Connection, path: Path) -> None:
     most = LEAST_STEPS + STEPS_A_BYTE * sum(place.stat().st_size for place in places)
     turns = count(STEPS, STEPS)
     connection.set_progress_handler(lambda: next(turns) > most, STEPS)
-
-
-def beside(journal: Path, ending: str) -> Path:
-    """A path beside a journal, with its name in front, which may have a point in it, as ``lr0.1`` and ``lr0.5`` do."""
-    return journal.with_name(f"{journal.stem if journal.suffix in SUFFIXES else journal.name}.{ending}")
-
-
-def digest_path(journal: Path) -> Path:
-    """Where a run keeps, beside its journal, what it is about."""
-    return beside(journal, "digest.json")
 
 
 def _schema(connection: sqlite3.Connection) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from mfbo_torch.history.storage.beside import beside
 from mfbo_torch.history.storage.captured_output import cut
-from mfbo_torch.history.storage.journal import beside
 from mfbo_torch.utils.files import content, write_text
 
 

@@ -194,6 +194,8 @@ def test_what_init_writes_runs_at_once(tmp_path, monkeypatch, capsys, levels, ki
         (["--parameter", "k:1,1.0"], "parameter = 'k:1,1.0'"),
         (["--parameter", "n:1:9:integer", "--costs", "n:3,9"], "costs = 'n:3,9': must be of a fidelity that is no"),
         (["--fidelities", "trial:1,2"], "costs = 'trial:1,2'"),
+        (["--costs", "lambda:1,2"], "costs = 'lambda:1,2'"),
+        (["-p", "start:0:1", "--program", "true {start} {fidelity}"], "parameter = 'start': must be another name"),
         (["--program", "'"], "program = "),
         (["-p", "x:0:1", "--program", "true {x}"], "must be with a place for {fidelity}"),
         (["-p", "x:0:1", "--program", "true {y} {fidelity}"], "{y}"),

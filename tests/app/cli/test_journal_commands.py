@@ -10,7 +10,7 @@ from toy import Hill
 
 from mfbo_torch import Journal, Space, maximize, minimize, run
 from mfbo_torch.app import cli
-from mfbo_torch.history.storage.journal import digest_path
+from mfbo_torch.history.storage.beside import digest_path
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from refusals import refused
 
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.storage import journal as storage
+from mfbo_torch.history.storage.beside import beside
 from mfbo_torch.history.storage.journal import SCHEMA_VERSION, DiskFull, Journal, JournalError
 
 
@@ -44,9 +45,22 @@ def test_a_look_from_the_process_that_writes_loses_nothing(tmp_path):
         assert len(reader.history()) == 2
 
 
+def test_a_reader_sees_what_is_written_after_it_was_opened(tmp_path):
+    path = tmp_path / "a.sqlite"
+    Journal(path).close()
+    reader = Journal(path, read_only=True)  # nobody writes
+    for number in range(2):
+        with Journal(path) as journal:
+            journal.given([Record(number, Query((0.1,), 0), 1.0).done(1.0)])
+        assert len(reader.history()) == number + 1
+    reader.close()
+    with pytest.raises(JournalError, match="must be open"):
+        reader.history()
+
+
 def test_names_with_a_point_share_no_files(tmp_path):
     paths = [tmp_path / name for name in ("lr0.1", "lr0.5", "a.sqlite")]
-    assert [storage.beside(path, "trials").name for path in paths] == ["lr0.1.trials", "lr0.5.trials", "a.trials"]
+    assert [beside(path, "trials").name for path in paths] == ["lr0.1.trials", "lr0.5.trials", "a.trials"]
 
 
 @pytest.mark.parametrize("there", [False, True])
