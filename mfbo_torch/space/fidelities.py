@@ -117,7 +117,7 @@ def _same(text: str, known: Value) -> bool:
 def named_fidelities(given: Any, parameters: Sequence[str], costs: Any) -> Fidelities:
     """Names of fidelities in a space of some parameters; a ``SettingError`` where they are none, a parameter has their
     name, there are not as many as costs, or no costs are given and they cannot be costs themselves."""
-    found = Fidelities.of(given)
+    found, costs = Fidelities.of(given), costs.tolist() if hasattr(costs, "tolist") else costs
     if found.name in parameters:
         raise SettingError("fidelities", found.name, "another name than that of a parameter")
     if isinstance(costs, (list, tuple)) and len(costs) not in (0, len(found.values)) and not found.has_ends(costs):

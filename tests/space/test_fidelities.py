@@ -185,3 +185,17 @@ def test_yaml_command_line_and_what_is_shown(tmp_path, monkeypatch, capsys):
     assert "objective = 'loss(rate, epochs)': must be one without the argument epochs" in message
     assert "did you mean epoch by epochs?" in message
     assert not (tmp_path / "c").exists()
+
+
+def test_costs_as_an_array_and_narrow_intervals():
+    for values in ([1, 10], ["coarse", "fine"]):
+        assert Space({"x": (0, 1)}, numpy.array([1.0, 10.0]), fidelities={"mesh": values}).costs == (1.0, 10.0)
+    refused(
+        "^costs = .*: must be 2 numbers",
+        Space,
+        {"x": (0, 1)},
+        numpy.array([1.0, 2.0, 3.0]),
+        fidelities={"mesh": [1, 2]},
+    )
+    narrow = Space({"x": (0, 1)}, fidelities={"mesh": {"lower": 1000.0, "upper": 1000.1}})
+    assert len(narrow.fidelities.values) == 101
