@@ -110,7 +110,7 @@ def execute(plan: Plan, *, picture: bool = True) -> Summary:
 def conclude(summary: Summary, out: Path, picture: bool) -> None:
     """Write the summary and the picture."""
     with writable("out", out, "folder"):
-        write_text(out / SUMMARY, json.dumps(summary.values, indent=2, ensure_ascii=False) + "\n")
+        write_text(out / SUMMARY, json.dumps(summary.values, indent=2) + "\n")
         if picture:
             name = type(summary.strategy).__name__
             with replacing(out / PICTURE) as file:

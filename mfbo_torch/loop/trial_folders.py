@@ -151,7 +151,7 @@ class Trials:
         trial = self._made.get(record.id)
         if trial is None or trial.span is None or not trial.span.known or end.curve or end.raised:
             return end
-        trial.curve = dict(reports(trial.folder, record.id))
+        trial.curve, trial.epoch = dict(reports(trial.folder, record.id)), None
         return end.of(trial)
 
     def all_trained(self, history: History) -> str:

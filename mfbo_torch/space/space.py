@@ -47,8 +47,8 @@ class Space:
         zeta: Known bounds on ``|f^(M) - f^(m)|``, one a fidelity, decreasing to 0 at the target.
         candidates: The only designs allowed, ``m x d`` in the user's units; the whole box where there are none.
         fidelities: What the fidelities are called, such as ``{"epochs": [3, 9, 27]}``; or the ends of a continuous one,
-            ``{"share": {"lower": 0.05, "upper": 1.0}}``. Two costs are then those of its ends, and between them they go
-            as a power of it; one that is given by no costs is proportional to it.
+            ``{"share": {"lower": 0.05, "upper": 1.0}}``. With more than 20 values, two costs are those of its ends, and
+            between them they go as a power of it; one that is given by no costs is proportional to it.
         continues: Whether an evaluation goes on from the one at the highest fidelity below at the same design, and
             costs what is missing (:mod:`~mfbo_torch.history.continuation`); ``True`` where there are ``epochs``.
         limits: Bounds on what is measured beside the value, as in ``{"latency": "<= 20"}``.

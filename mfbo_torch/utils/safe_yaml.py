@@ -91,6 +91,8 @@ class _Loader(yaml.SafeLoader):
 
     def construct_scalar(self, node: Any) -> Any:
         value = super().construct_scalar(node)
+        if isinstance(value, str) and not value.isascii():  # JSON writes what is beyond the first plane as two escapes
+            value = value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         if unfit(value) is not None:
             raise yaml.YAMLError(f"a text without zero characters and lone surrogates, line {node.start_mark.line + 1}")
         return value

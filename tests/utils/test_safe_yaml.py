@@ -1,5 +1,6 @@
 """Documents of an attacker: one line, bounded memory, no value taken for another."""
 
+import json
 import tracemalloc
 
 import pytest
@@ -93,3 +94,9 @@ def test_a_module_that_ends_the_process_does_not_end_the_command(tmp_path, capsy
         path.write_text(yaml.safe_dump({"problem": problem, "strategy": "toy.Walk", "capital": 12}))
         assert cli.main(["run", str(path), "--out", str(tmp_path / "out")]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_two_escapes_of_json_are_one_letter():
+    assert safe_yaml.load(json.dumps({"a": "😀é"})) == {"a": "😀é"}
+    with pytest.raises(yaml.YAMLError, match="lone surrogates"):
+        safe_yaml.load(r'{"a": "\ud83d"}')

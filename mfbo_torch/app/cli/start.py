@@ -103,11 +103,7 @@ def init(
         samples = {key: form["choices"][0] if "choices" in form else form["lower"] for key, form in searched.items()}
         read = partial(_command, samples=samples, levels=levels)
         command = _answer("command", program, read, f"python {{start}}/simulate.py {places}")
-        stated, source, name = (
-            COMMAND.substitute(command=_flow(command)),
-            _script(command),
-            "evaluate",
-        )
+        stated, source, name = COMMAND.substitute(command=json.dumps(command)), _script(command), "evaluate"
     else:
         place = _answer("objective", objective, _place)
         counted = "" if levels.values else "; fidelity counts from 0, the cheapest"
@@ -118,7 +114,7 @@ def init(
     config = CONFIG.substitute(
         file=file,
         objective=stated,
-        parameters="\n".join(f"      {_key(name)}: {_flow(form)}" for name, form in searched.items()),
+        parameters="\n".join(f"      {_key(name)}: {json.dumps(form)}" for name, form in searched.items()),
         fidelities=_stated(levels),
         maximize=str(not smaller).lower(),
         strategy="FreezeThaw" if whole else "MFGPUCB",
@@ -156,17 +152,12 @@ def _answer(name: str, given: str | None, read: Callable[[str], T], suggested: s
             raise SettingError(name, None, f"given as --{flag}, or answered") from None
 
 
-def _flow(value: Any) -> str:
-    """A value as YAML and JSON have it, in one line."""
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _stated(levels: Levels) -> str:
     """The fidelities as a config has them."""
     if levels.epochs:
         return EPOCHS.substitute(epochs=levels.epochs)
     if levels.values:
-        return NAMED.substitute(name=_key(levels.name), values=_flow(levels.values))
+        return NAMED.substitute(name=_key(levels.name), values=json.dumps(levels.values))
     return COSTS.substitute(costs=f"[{', '.join(f'{cost:.15g}' for cost in levels.costs)}]")
 
 
