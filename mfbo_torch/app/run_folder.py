@@ -11,7 +11,7 @@ from typing import Any
 from mfbo_torch.app.schema import COMPARE, RUN, read_mapping
 from mfbo_torch.app.setting_types import read, read_all
 from mfbo_torch.history import History
-from mfbo_torch.history.storage import beside as names
+from mfbo_torch.history.storage.beside import beside as beside_journal
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.history.storage.lock import locked
 from mfbo_torch.utils import safe_yaml
@@ -108,7 +108,7 @@ def stopped(out: Path, history: History) -> str:
 
 def beside(out: Path, name: str) -> Path:
     """Where a command writes by default: in the folder of a run, or beside a journal, with its name in front."""
-    return names.beside(out, name) if out.is_file() else out / name
+    return beside_journal(out, name) if out.is_file() else out / name
 
 
 def compares(out: Path) -> bool:

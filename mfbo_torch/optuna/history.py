@@ -146,7 +146,8 @@ def _meta(
         return meta
     fixed = trial.system_attrs.get("fixed_params", {})
     filled = codec.external(decided.get("parameters", {})).keys() - {*fixed, codec.fidelity}
-    return {key: meta[key] for key in ("stage", "index")} if filled and meta.get("stage") == "initial" else {}
+    first = filled and meta.get("stage") == "initial"
+    return {key: value for key, value in meta.items() if first and key in ("stage", "index")}
 
 
 def _same(x: tuple[float, ...], fidelity: int, asked: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -234,7 +235,7 @@ class Sampler(BaseSampler):
 
     def _say(self, study: Study, message: str) -> None:
         """Warn once a study of one kind of thing."""
-        key = f"{study.study_name} {message.lstrip('0123456789')[:12]}"
+        key = f"{study.study_name} {re.sub('[0-9]', '', message)[:12]}"
         if key not in self._warned:
             self._warned.add(key)
             warnings.warn(message, stacklevel=3)

@@ -111,6 +111,16 @@ def test_threads():
     assert len({trial.params["x"] for trial in study.trials}) == 8
 
 
+def test_an_enqueued_trial_whatever_a_strategy_notes_of_its_first_design():
+    study = optuna.create_study(sampler=Sampler("epochs", EPOCHS, strategy="FreezeThaw"))
+    for step in range(4):
+        study.enqueue_trial({"x": step / 10})
+    study.optimize(
+        lambda t: t.suggest_float("x", 0, 1) + t.suggest_float("y", 0, 1) + 1 / t.suggest_int("epochs", 1, 9), 5
+    )
+    assert len({trial.params["y"] for trial in study.trials}) == 5
+
+
 def test_a_sampler_around_it_may_fix_the_fidelity():
     study = optuna.create_study(sampler=PartialFixedSampler({"epochs": 9}, Sampler("epochs", EPOCHS)))
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1) + trial.suggest_int("epochs", 1, 9), 5)

@@ -289,6 +289,7 @@ class Journal:
         try:
             if self._still:  # somebody may write by now
                 self._connection.execute("SELECT 1")  # not where this journal was closed
+                self._connection.close()
                 self._connection = self._connect("ro")
             yield rows(self._connection)
         except sqlite3.ProgrammingError as error:
