@@ -365,9 +365,11 @@ def _rows_of(file: FileIO, unfinished: Path) -> list[list[str]]:
 
 
 def _add(file: FileIO, rows: Iterable[Row], unfinished: Path) -> None:
-    """Put rows at the end; as long as they are not all there, a note beside the file says where they began."""
+    """Put rows at the end, numbers with six digits; as long as they are not all there, a note beside the file says where
+    they began."""
     text = StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    lines = [[*row[:4], *(f"{v:.6g}" if isinstance(v, float) else v for v in row[4:])] for row in rows]
+    csv.writer(text, lineterminator="\n").writerows(lines)
     unfinished.write_text(str(file.tell()))
     if file.write(data := text.getvalue().encode()) < len(data):
         raise OSError(f"{file.name}: the disk is full")
