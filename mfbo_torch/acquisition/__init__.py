@@ -1,15 +1,4 @@
-"""Acquisition functions.
-
-References:
-
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian
-    Process Bandit Optimization. ICML 2012.
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
-"""
+"""Acquisition functions."""
 
 from mfbo_torch.acquisition import input_constructors as _registered  # noqa: F401  known to BoTorch from here on
 from mfbo_torch.acquisition.conditional_mes import ConditionalMaxValueEntropy

@@ -1,11 +1,4 @@
-r"""Acquisitions of designs and a continuous fidelity: at one fidelity, and which fidelity to query.
-
-References:
-
-.. [Kandasamy2017boca]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. Multi-fidelity Bayesian Optimisation with Continuous
-    Approximations. ICML 2017, arXiv:1703.06240.
-"""
+r"""Acquisitions of designs and a continuous fidelity: at one fidelity, and which fidelity to query."""
 
 from __future__ import annotations
 

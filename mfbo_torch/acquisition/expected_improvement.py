@@ -1,14 +1,4 @@
-r"""Expected improvement: its logarithm by deviations, and that of the target by a query at another fidelity.
-
-References:
-
-.. [Ament2023logei]
-    S. Ament, S. Daulton, D. Eriksson, M. Balandat, E. Bakshy. Unexpected Improvements to Expected Improvement for
-    Bayesian Optimization. NeurIPS 2023.
-.. [Huang2006mfsko]
-    D. Huang, T. Allen, W. Notz, R. Miller. Sequential Kriging Optimization Using
-    Multiple-Fidelity Evaluations. Structural and Multidisciplinary Optimization 32, 2006.
-"""
+r"""Expected improvement: its logarithm by deviations, and that of the target by a query at another fidelity."""
 
 from __future__ import annotations
 

@@ -2,12 +2,6 @@ r"""Acquisition functions of one point with their gradients in closed form, on a
 
 A function :math:`a(\mu(x), \sigma^2(x))` of means and variances is a :data:`Head`, which gives its value and its
 derivatives in both; the chain rule with those of :class:`~mfbo_torch.ops.posterior.fused.Outputs` is its gradient.
-
-References:
-
-.. [Ament2023logei]
-    S. Ament, S. Daulton, D. Eriksson, M. Balandat, E. Bakshy. Unexpected Improvements to Expected Improvement for
-    Bayesian Optimization. NeurIPS 2023.
 """
 
 from __future__ import annotations

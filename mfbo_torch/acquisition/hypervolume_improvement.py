@@ -1,14 +1,4 @@
-r"""The hypervolume that an observation is expected to add to a front.
-
-References:
-
-.. [Ament2023logei]
-    S. Ament, S. Daulton, D. Eriksson, M. Balandat, E. Bakshy. Unexpected Improvements to Expected Improvement for
-    Bayesian Optimization. NeurIPS 2023.
-.. [Yang2019ehvi]
-    K. Yang, M. Emmerich, A. Deutz, T. Bäck. Efficient Computation of Expected Hypervolume Improvement Using Box
-    Decomposition Algorithms. Journal of Global Optimization 75, 2019.
-"""
+r"""The hypervolume that an observation is expected to add to a front."""
 
 from __future__ import annotations
 

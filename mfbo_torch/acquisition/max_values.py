@@ -1,10 +1,4 @@
-r"""Samples of the maximum of ``f`` from its posterior.
-
-References:
-
-.. [Wang2017mes]
-    Z. Wang, S. Jegelka. Max-value Entropy Search for Efficient Bayesian Optimization. ICML 2017.
-"""
+r"""Samples of the maximum of ``f`` from its posterior."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-r"""Upper confidence bounds from several fidelities, and the fidelity to query.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+r"""Upper confidence bounds from several fidelities, and the fidelity to query."""
 
 from __future__ import annotations
 

@@ -2,14 +2,6 @@
 
 References:
 
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian Process Bandit
-    Optimization. ICML 2012.
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit Optimisation with
-    Multi-fidelity Evaluations. NeurIPS 2016.
-.. [Kandasamy2016mfucb]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit. NeurIPS 2016.
 .. [Nemhauser1978submodular]
     G. L. Nemhauser, L. A. Wolsey, M. L. Fisher. An analysis of approximations for maximizing submodular set functions
     I. Mathematical Programming 14, 1978.

@@ -48,7 +48,7 @@ class Evaluation(NamedTuple):
         return self.refused or self.reason
 
     @property
-    def hopeless(self) -> bool:
+    def given_up(self) -> bool:
         """Whether a training was stopped: it has neither a value nor failed."""
         return self.stopped is not None and self.observation is None and not self.reason
 

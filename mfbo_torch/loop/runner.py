@@ -354,7 +354,7 @@ class _Loop:
                 outcome = self.explained(done).outcome
                 LOG.info("%d ended: %s It took %.3f s and cost %g.", record.id, outcome, seconds, total)
             return None
-        if evaluation.hopeless:
+        if evaluation.given_up:
             when_disk_has_room(lambda: self.optimizer.stop(record.id, curve, seconds, total))
             LOG.info("%d stopped at %g after %.3f s, cost %g", record.id, stopped, seconds, total)
             return None

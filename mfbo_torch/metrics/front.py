@@ -1,4 +1,9 @@
-"""The front of several objectives: the designs that no other one dominates, and the hypervolume below it."""
+"""The front of several objectives: the designs that no other one dominates, and the hypervolume below it.
+
+.. [Ishibuchi2011]
+    H. Ishibuchi, N. Akedo, Y. Nojima. A Many-Objective Test Problem for Visually Examining Diversity Maintenance
+    Behavior in a Decision Space. GECCO 2011.
+"""
 
 from __future__ import annotations
 

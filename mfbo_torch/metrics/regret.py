@@ -1,11 +1,4 @@
-r"""Regret of a history.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+r"""Regret of a history."""
 
 from __future__ import annotations
 

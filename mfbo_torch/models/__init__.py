@@ -10,16 +10,9 @@ References:
     M. C. Kennedy, A. O'Hagan. Predicting the output from a complex computer code when fast
     approximations are available. Biometrika 87(1), 2000.
 
-.. [LeGratiet2014recursive]
-    L. Le Gratiet, J. Garnier. Recursive co-kriging model for design of computer experiments with
-    multiple levels of fidelity. International Journal for Uncertainty Quantification 4(5), 2014.
 
 .. [Rasmussen2006gpml]
     C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press 2006.
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian
-    Optimization with Integrated Feedback. 2024.
 """
 
 from mfbo_torch.models.gp.cached import CachedGP

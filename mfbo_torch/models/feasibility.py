@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 from torch import Tensor
 
-from mfbo_torch.ops.kernels import EXACT
+from mfbo_torch.ops.kernels import distances
 
 MAX_RECORDS = 256
 """Largest number of records that the model is made of, see :func:`thinned`."""
@@ -130,7 +130,7 @@ def _propagated(centred: Tensor, levels: Tensor, succeeded: Tensor, structures: 
     lengthscale, variance, share = torch.tensor(structures, dtype=centred.dtype)[:, None, None].unbind(-1)
     same = (levels[:, None] == levels).to(centred)
     scale = 1 / (lengthscale**2 * centred.shape[-1])
-    near = (-0.5 * scale * torch.cdist(centred, centred, compute_mode=EXACT).square()).exp()
+    near = (-0.5 * scale * distances(centred, centred).square()).exp()
     K = variance * (share + (1 - share) * same) * (near + SLOPE * centred @ centred.mT)
     mean = torch.special.ndtri(torch.tensor(_by_chance(succeeded)[0], dtype=torch.double)).item()
     eye = torch.eye(len(sign), dtype=K.dtype)

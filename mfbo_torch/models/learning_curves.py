@@ -19,6 +19,8 @@ from linear_operator.utils.errors import NanError, NotPSDError
 from scipy.optimize import minimize
 from torch import Tensor
 
+from mfbo_torch.ops.kernels import distances
+
 ITERATIONS = 40
 """Most iterations of a fit."""
 JITTER = 1e-6
@@ -124,7 +126,7 @@ class LearningCurveGP:
         """Minus the log posterior density of hyper-parameters, up to a constant, and its gradient."""
         p, n = self._parameters(state), len(self.y)
         U, of, at = self.designs / p.design, self.of, self.at
-        K, slope = matern(_squared(U, U))
+        K, slope = matern(distances(U, U).square())
         there, same = K[of[:, None], of], (of[:, None] == of).to(K)
         along, slope_along = exponential((self.steps[:, None] - self.steps).abs() / p.along)
         growth = torch.outer(self.steps, self.steps)
@@ -153,7 +155,7 @@ class LearningCurveGP:
     def _covariance(self, X: Tensor) -> Tensor:
         """Of the observations with points."""
         p, t = self.parameters, X[:, -1]
-        squared = _squared(self.designs / p.design, X[:, :-1] / p.design)
+        squared = distances(self.designs / p.design, X[:, :-1] / p.design).square()
         near, _ = matern(squared)
         changes = self.steps[:, None] * t * exponential((self.steps[:, None] - t).abs() / p.along)[0]
         spread = torch.where(squared < SAME, p.change * near + p.own, p.change * near)
@@ -189,10 +191,6 @@ def exponential(distance: Tensor) -> tuple[Tensor, Tensor]:
     the lengthscale."""
     decay = (-distance).exp()
     return decay, distance * decay
-
-
-def _squared(A: Tensor, B: Tensor) -> Tensor:
-    return (A.square().sum(-1)[:, None] + B.square().sum(-1) - 2.0 * A @ B.mT).clamp_min(0.0)
 
 
 def _sums(A: Tensor, of: Tensor, size: int) -> Tensor:

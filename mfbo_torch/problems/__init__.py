@@ -2,21 +2,8 @@
 
 Keys in brackets, such as [Kandasamy2016mfgpucb], stand for these sources:
 
-.. [Chau2021deconditional]
-    S. L. Chau, S. Bouabid, D. Sejdinovic. Deconditional Downscaling with Gaussian Processes. NeurIPS 2021.
-.. [Desautels2012gpbucb]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs with Gaussian Process
-    Bandit Optimization. ICML 2012.
 .. [Golovin2017vizier]
     D. Golovin et al. Google Vizier: A Service for Black-Box Optimization. KDD 2017.
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Poczos. Gaussian process bandit optimisation with
-    multi-fidelity evaluations. NeurIPS 2016.
-.. [Kandasamy2016mfucb]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. The Multi-fidelity Multi-armed Bandit. NeurIPS 2016.
-.. [Kandasamy2017boca]
-    K. Kandasamy, G. Dasarathy, J. Schneider, B. Póczos. Multi-fidelity Bayesian Optimisation with Continuous
-    Approximations. ICML 2017, arXiv:1703.06240.
 .. [Kandasamy2020dragonfly]
     K. Kandasamy et al. Tuning Hyperparameters without Grad Students: Scalable and Robust Bayesian Optimisation with
     Dragonfly. Journal of Machine Learning Research 21, 2020; github.com/dragonfly/dragonfly.
@@ -25,9 +12,6 @@ Keys in brackets, such as [Kandasamy2016mfgpucb], stand for these sources:
     Learning on Aggregate Outputs with Gaussian Processes. NeurIPS 2018.
 .. [Viola2001cascade]
     P. Viola, M. Jones. Rapid object detection using a boosted cascade of simple features. CVPR 2001.
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian Optimization with Integrated
-    Feedback. 2024.
 """
 
 from mfbo_torch.problems.bandit.bandit import MultiFidelityBandit, SyntheticBandit

@@ -2,10 +2,6 @@ r"""Queries that are averages: the queries, what they average over, and the inpu
 
 A query ``a`` is answered by :math:`z = g(a) + \epsilon`, :math:`g(a) = E[f(X) \mid a]`, and the maximiser of ``f`` is
 wanted. Resolutions are fidelities: the finest, the target, is the last one.
-
-.. [Zhang2024indirect]
-    M. Zhang, S. Bouabid, C. S. Ong, S. Flaxman, D. Sejdinovic. Indirect Query Bayesian Optimization with Integrated
-    Feedback. 2024.
 """
 
 from __future__ import annotations

@@ -32,6 +32,10 @@ class Data(NamedTuple):
     Y: Tensor
     Yvar: Tensor | None
 
+    def rows(self, some: slice | Tensor) -> Data:
+        """Some of the rows."""
+        return Data(self.X[some], self.Y[some], None if self.Yvar is None else self.Yvar[some])
+
 
 def data_of(space: Space, records: list[Record], transform: Warp = IDENTITY) -> Data:
     """Points of some records with the fidelity last, and their values in the units of a transform."""
@@ -63,7 +67,7 @@ class Snapshot:
     Args:
         history: Everything queried so far, pending queries included.
         space: What can be queried.
-        cache: PersistentSequence with the snapshots of earlier decisions.
+        cache: What it shares with the snapshots of earlier decisions.
     """
 
     history: History

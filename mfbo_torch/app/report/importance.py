@@ -1,4 +1,9 @@
-"""How important each parameter is, by the model: Sobol indices of its mean [Sobol2001]_."""
+"""How important each parameter is, by the model: Sobol indices of its mean [Sobol2001]_.
+
+.. [Sobol2001]
+    I. M. Sobol. Global Sensitivity Indices for Nonlinear Mathematical Models and Their Monte Carlo Estimates.
+    Mathematics and Computers in Simulation 55, 2001.
+"""
 
 from __future__ import annotations
 

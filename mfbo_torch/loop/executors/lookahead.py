@@ -34,7 +34,7 @@ def depth(workers: int, deciding: float, evaluating: float) -> int:
 
     Args:
         workers: How many evaluate at once.
-        deciding: Seconds of the last decision, however many queries it was about.
+        deciding: Seconds that a decision is expected to take, however many queries it is about.
         evaluating: Mean seconds of an evaluation, from when it is sent.
     """
     free = workers * deciding / max(evaluating, 1e-9)

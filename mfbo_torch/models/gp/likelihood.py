@@ -1,10 +1,4 @@
-"""The fit of a marginal likelihood.
-
-References:
-
-.. [Rasmussen2006gpml]
-    C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. MIT Press, 2006.
-"""
+"""The fit of a marginal likelihood."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-r"""A kernel of fidelities that differ by independent processes.
-
-References:
-
-.. [Huang2006mfsko]
-    D. Huang, T. Allen, W. Notz, R. Miller. Sequential Kriging Optimization Using
-    Multiple-Fidelity Evaluations. Structural and Multidisciplinary Optimization 32, 2006.
-"""
+r"""A kernel of fidelities that differ by independent processes."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-r"""One Gaussian process per fidelity, independent or chained.
-
-References:
-
-.. [Kandasamy2016mfgpucb]
-    K. Kandasamy, G. Dasarathy, J. Oliva, J. Schneider, B. Póczos. Gaussian Process Bandit
-    Optimisation with Multi-fidelity Evaluations. NeurIPS 2016.
-"""
+r"""One Gaussian process per fidelity, independent or chained."""
 
 from __future__ import annotations
 

@@ -59,11 +59,9 @@ def sobol(dim: int, n: int, seed: int) -> Tensor:
     return SobolEngine(dim, scramble=True, seed=seed).draw(n, dtype=torch.double)
 
 
-def single_fidelity_count(cost: float, capital: float | None, initial: int = 10) -> int:
-    """How many initial queries of one fidelity: ``initial``, at most half of ``capital``, at least 2."""
-    if capital is None:
-        return max(2, initial)
-    return max(2, min(initial, _affordable(capital / 2, cost)))
+def single_fidelity_count(cost: float, capital: float | None) -> int:
+    """How many initial queries of one fidelity: 10, at most half of ``capital``, at least 2."""
+    return 10 if capital is None else max(2, min(10, _affordable(capital / 2, cost)))
 
 
 def multi_fidelity_counts(

@@ -74,19 +74,16 @@ class ModelBased(Strategy):
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         """The next query, as the model has it; see :meth:`placed`."""
 
-    def initial_point(self, index: int, rank: int) -> Tensor:
-        """A design of the initial ones, ``d`` numbers of the unit cube.
+    filling: Callable[[int, int, int], Tensor] = staticmethod(uniform)
+    """From a dimension, a number of points and a seed to initial designs."""
 
-        Args:
-            index: How many initial queries came before it.
-            rank: How many of them at its fidelity.
-        """
-        dim, seed = self.space.dim, self.seed
-        return allowed(lambda n: uniform(dim, n, seed), index + 1, self.space)[index]
+    def initial_point(self, index: int) -> Tensor:
+        """A design of the initial ones, ``d`` numbers of the unit cube; ``index`` of them came before it."""
+        return allowed(lambda n: self.filling(self.space.dim, n, self.seed), index + 1, self.space)[index]
 
     def initial_point_at(self, fidelity: int, snapshot: Snapshot) -> Tensor:
         """The design of the next initial query, which is at a fidelity; ``d`` numbers of the unit cube."""
-        return self.initial_point(len(snapshot.initial), snapshot.initial.count(fidelity))
+        return self.initial_point(len(snapshot.initial))
 
     def ready(self, snapshot: Snapshot) -> bool:
         """Whether there is something to make a model of."""

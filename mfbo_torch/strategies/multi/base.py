@@ -71,6 +71,19 @@ class MultiFidelityModelBased(ModelBased):
         return fidelity if near.any() or risk * costs[fidelity] <= costs[0] else 0
 
     def free(self, fidelity: int, snapshot: Snapshot) -> int:
+        """That of :meth:`left`; or, while nothing is pending, the highest one below it that the rest of
+        the capital still pays for. Where costs are measured, or trainings continue, what a query takes is not known so
+        exactly: there it ends."""
+        wanted, costs = self.left(fidelity, snapshot), snapshot.costs
+        if self.capital is None or self.space.measured or self.space.continues or snapshot.pending:
+            return wanted
+        rest = payable(self.capital) - snapshot.history.spent
+        if costs[wanted] <= rest:
+            return wanted
+        paid = [m for m in range(wanted) if costs[m] <= rest and not used_up(self.space, snapshot.records, m)]
+        return max(paid, default=wanted)
+
+    def left(self, fidelity: int, snapshot: Snapshot) -> int:
         """The lowest fidelity from ``fidelity`` on where there is a design left to ask, else the highest one below."""
         levels = [*range(fidelity, self.space.num_fidelities), *reversed(range(fidelity))]
         return next((m for m in levels if not used_up(self.space, snapshot.records, m)), fidelity)
@@ -93,21 +106,3 @@ class MultiFidelityModelBased(ModelBased):
         at = self.scaled(torch.cat([torch.cat([designs, level], dim=-1) for level in levels]))
         mean, deviation = self.surrogate.predict(self.model(snapshot), values(records), at)
         return mean.view(num_fidelities, -1).mT, deviation.view(num_fidelities, -1).mT
-
-
-class RestSpending(MultiFidelityModelBased):
-    """One that goes on below the fidelity it wants, once the rest of the capital does not pay for that any more.
-
-    Where costs are measured, or trainings continue, what a query takes is not known so exactly: there it ends.
-    """
-
-    def free(self, fidelity: int, snapshot: Snapshot) -> int:
-        """That of every such strategy; or, while nothing is pending, the highest one below that is still paid for."""
-        wanted, costs = super().free(fidelity, snapshot), snapshot.costs
-        if self.capital is None or self.space.measured or self.space.continues or snapshot.pending:
-            return wanted
-        rest = payable(self.capital) - snapshot.history.spent
-        if costs[wanted] <= rest:
-            return wanted
-        paid = [m for m in range(wanted) if costs[m] <= rest and not used_up(self.space, snapshot.records, m)]
-        return max(paid, default=wanted)

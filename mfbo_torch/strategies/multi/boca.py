@@ -14,8 +14,8 @@ from mfbo_torch.confidence import practical_beta
 from mfbo_torch.history import Query, Record
 from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.strategies.common.gp import UnitCubeGP
-from mfbo_torch.strategies.common.initial_design import allowed, multi_fidelity_counts, sobol
-from mfbo_torch.strategies.multi.base import RestSpending
+from mfbo_torch.strategies.common.initial_design import multi_fidelity_counts, sobol
+from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number
@@ -29,7 +29,7 @@ FIRST = 4
 """Number of fidelities of the initial design, evenly between the lowest and the target."""
 
 
-class BOCA(RestSpending):
+class BOCA(MultiFidelityModelBased):
     r"""Multi-fidelity optimisation with a continuous fidelity [Kandasamy2017boca]_ (Algorithm 1).
 
     One GP over designs and the fidelity with the product kernel :math:`k_Z(z, z') k_X(x, x')`. The design maximises
@@ -47,6 +47,7 @@ class BOCA(RestSpending):
     """
 
     most_fidelities: int | None = None
+    filling = staticmethod(sobol)
 
     def __init__(self, *, beta: float | None = None, initial_capital: float | None = 3.0, **settings: Any) -> None:
         super().__init__(initial_capital=initial_capital, **settings)
@@ -73,10 +74,6 @@ class BOCA(RestSpending):
         few = multi_fidelity_counts([costs[m] for m in some], self.space.dim, self.capital, self.initial_capital or 3.0)
         at = dict(zip(some, few, strict=True))
         return [at.get(m, 0) for m in range(count)]
-
-    def initial_point(self, index: int, rank: int) -> Tensor:
-        dim, seed = self.space.dim, self.seed
-        return allowed(lambda n: sobol(dim, n, seed), index + 1, self.space)[index]
 
     def scaled(self, points: Tensor) -> Tensor:
         """Points ``n x (d + 1)`` with the value of the fidelity in the place of its number."""

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mfbo_torch.history import Query
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, seeded
-from mfbo_torch.strategies.multi.base import RestSpending
+from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.snapshot import Snapshot, data_of
 from mfbo_torch.utils.validation import whole
 
@@ -45,7 +45,7 @@ def multi_fidelity_gp(X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> Model
     return SingleTaskMultiFidelityGP(X, Y, Yvar, data_fidelities=[X.shape[-1] - 1], outcome_transform=None)
 
 
-class FidelityGP(RestSpending):
+class FidelityGP(MultiFidelityModelBased):
     """A strategy on BoTorch's ``SingleTaskMultiFidelityGP`` with a cost-aware acquisition of its own.
 
     The fidelity is scaled to ``m / (M - 1)``, the target being 1.

@@ -115,11 +115,11 @@ class PublishedMFGPUCB(UpperBounds):
         return first + (len(records) - first) // EVERY * EVERY
 
 
-def known(name: str, given: Sequence[float] | None, least: float = 0.0) -> tuple[float, ...] | None:
-    """Numbers from ``least`` on that replace an adaptive setting; ``None`` stays."""
+def known(name: str, given: Sequence[float] | None) -> tuple[float, ...] | None:
+    """Numbers from 0 on that replace an adaptive setting; ``None`` stays."""
     if given is None:
         return None
-    return tuple(several(name, given, lambda n, v, **k: number(n, v, least, **k), f"numbers from {least:g} on"))
+    return tuple(several(name, given, lambda n, v: number(n, v, 0.0), "numbers from 0 on"))
 
 
 def divided(score: AcquisitionFunction, dim: int, to: Callable[[Tensor], Tensor]) -> Tensor:

@@ -17,7 +17,7 @@ from mfbo_torch.models.multi_fidelity.co_kriging import CoKrigingGP
 from mfbo_torch.models.outcome_transform import Warp
 from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, clear
-from mfbo_torch.strategies.common.initial_design import allowed, sobol, with_the_target
+from mfbo_torch.strategies.common.initial_design import sobol, with_the_target
 from mfbo_torch.strategies.common.outcome_models import Chain, undecided
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import last_level, overdue
 from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
@@ -56,6 +56,7 @@ class RecursiveMFGPUCB(UpperBounds):
 
     link = "recursive"
     patient = True
+    filling = staticmethod(sobol)
     capped = True
     """Whether the fidelities below cost at most as much as one query of the target between two of these, and are at
     most :attr:`in_a_row`: a link that misleads is found out, and the target has about half of the capital or more."""
@@ -139,10 +140,6 @@ class RecursiveMFGPUCB(UpperBounds):
         """Whether the target has no value yet, and some queries have none."""
         return bool(snapshot.pending) and not snapshot.at(self.space.target)
 
-    def initial_point(self, index: int, rank: int) -> Tensor:
-        dim, seed = self.space.dim, self.seed
-        return allowed(lambda n: sobol(dim, n, seed), rank + 1, self.space)[rank]
-
     def initial_point_at(self, fidelity: int, snapshot: Snapshot) -> Tensor:
         """Above the lowest fidelity the best of the designs below that is :data:`APART` from those chosen, or the one
         farthest from them: each link is learned from nested designs, where the function is promising. A new one where
@@ -154,10 +151,10 @@ class RecursiveMFGPUCB(UpperBounds):
         """
         if fidelity == 0 and self.space.target and self._climbing(snapshot):
             return self.cheapest.design(snapshot, snapshot.generator(self.seed))[0][0]
-        promoted, asked = self._promoted(fidelity, snapshot), len(snapshot.initial)
+        promoted = self._promoted(fidelity, snapshot)
         if promoted is not None:
             return promoted
-        return self.initial_point(asked, asked if fidelity else snapshot.initial.count(0))
+        return self.initial_point(len(snapshot.initial) if fidelity else snapshot.initial.count(0))
 
     def _promoted(self, fidelity: int, snapshot: Snapshot) -> Tensor | None:
         """The best of the designs below a fidelity that is :data:`APART` from those asked there, or the one farthest

@@ -14,11 +14,11 @@ from mfbo_torch.models.gp.cached import CachedGP
 from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel
 from mfbo_torch.models.multi_fidelity.base import at_fidelity
 from mfbo_torch.strategies.common.fit_schedule import quiet
-from mfbo_torch.strategies.multi.base import RestSpending
+from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.snapshot import Snapshot, data_of
 
 
-class MFSKO(RestSpending):
+class MFSKO(MultiFidelityModelBased):
     """Sequential kriging optimisation with several fidelities [Huang2006mfsko]_.
 
     One GP with additive discrepancies; the next query maximises the augmented expected improvement

@@ -20,13 +20,13 @@ from mfbo_torch.models.multi_fidelity.per_fidelity import PerFidelityGP
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp
 from mfbo_torch.strategies.common.fit_schedule import LARGE, Growing, fitting, refit_step
 from mfbo_torch.strategies.common.outcome_models import Chain, measured, within
-from mfbo_torch.strategies.multi.base import MultiFidelityModelBased, RestSpending
+from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number
 
 
-class UpperBounds(RestSpending):
+class UpperBounds(MultiFidelityModelBased):
     """A strategy that maximises an upper confidence bound of a :class:`~mfbo_torch.models.PerFidelityGP`.
 
     Args:
@@ -104,7 +104,7 @@ class UpperBounds(RestSpending):
         """As long as the target has no value, that of one that spends the rest; what is then found below it would
         change no recommendation."""
         known = snapshot.history.best(self.space.target) is not None
-        return MultiFidelityModelBased.free(self, fidelity, snapshot) if known else super().free(fidelity, snapshot)
+        return self.left(fidelity, snapshot) if known else super().free(fidelity, snapshot)
 
     def best_model(self, snapshot: Snapshot) -> tuple[Chain, Warp]:
         """The model that predictions are made with, and the transform of its values."""
@@ -150,13 +150,13 @@ class UpperBounds(RestSpending):
         """The model of some records' values, transformed, or of an outcome in their place: of that no process is
         known."""
         size = self.fit_size(records)
-        X, Y, Yvar = self.data(records, transform)
+        data = self.data(records, transform)
 
         def fit() -> PerFidelityGP:
-            return self.fitted(X[:size], Y[:size], None if Yvar is None else Yvar[:size], outcome)
+            return self.fitted(*data.rows(slice(size)), outcome)
 
         def add(model: PerFidelityGP, some: slice) -> PerFidelityGP:
-            return model.condition_on_observations(X[some], Y[some], None if Yvar is None else Yvar[some])
+            return model.condition_on_observations(*data.rows(some))
 
         return growing((self.space, transform), records, size, fit, add)
 

@@ -44,8 +44,6 @@ class _Same:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and other.history is self.history
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 def _view(history: History, one: Objective, limited: frozenset[str]) -> History:
     return History([_record(record, one, limited) for record in history])

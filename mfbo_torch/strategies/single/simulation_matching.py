@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.history import Status
+from mfbo_torch.ops.kernels import distances
 from mfbo_torch.strategies.common.fit_schedule import draw_seed
 from mfbo_torch.strategies.common.initial_design import sobol
 from mfbo_torch.strategies.single.base import Banded, Noted
@@ -56,7 +57,7 @@ class SimulationMatching(Banded):
     def design(self, snapshot: Snapshot, generator: torch.Generator) -> Noted:
         (matched, counts, gaps), pending = self.simulated(snapshot), self.pending(snapshot)
         if len(pending):
-            gaps = torch.minimum(gaps, _gaps(matched, pending).amin(dim=-1))
+            gaps = torch.minimum(gaps, distances(matched, pending).square().amin(dim=-1))
         return matched[(gaps @ counts).argmin()].unsqueeze(0), {}
 
     def simulated(self, snapshot: Snapshot) -> tuple[Tensor, Tensor, Tensor]:
@@ -71,7 +72,7 @@ class SimulationMatching(Banded):
             candidates = self._candidates(snapshot, generator)
             queried, counts = self._simulate(candidates, snapshot, generator).unique(return_counts=True)
             matched = candidates[queried]
-            return matched, counts.double(), _gaps(matched, matched)
+            return matched, counts.double(), distances(matched, matched).square()
 
         return self._simulated([(r.query, r.value, r.standard_error) for r in ended], runs)
 
@@ -121,8 +122,3 @@ class SimulationMatching(Banded):
         with torch.no_grad():
             mean, covariance, noise = model.joint(X)
         return mean, covariance, noise.mean().item()
-
-
-def _gaps(A: Tensor, B: Tensor) -> Tensor:
-    """Squared distances between ``n x d`` and ``m x d`` designs, exact for equal ones."""
-    return torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist").square()

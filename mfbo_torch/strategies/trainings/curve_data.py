@@ -13,27 +13,10 @@ from torch import Tensor
 from mfbo_torch.history import Record, Status
 from mfbo_torch.history.learning_curves import steps
 from mfbo_torch.space import Space
+from mfbo_torch.strategies.snapshot import Data
 
 SPACING = 1.4
 """Ratio of the steps of a curve that a model sees, and all that are pauses: neighbours say nearly the same."""
-
-
-class CurveData(NamedTuple):
-    """Points on curves in the order in which they were observed.
-
-    Attributes:
-        X: ``n x (d + 1)``, designs in the unit cube and :math:`t = \\log e / \\log E`.
-        Y: ``n x 1`` values, to be maximised.
-        Yvar: ``n x 1`` variances of their noise; ``None`` unless each is known.
-    """
-
-    X: Tensor
-    Y: Tensor
-    Yvar: Tensor | None
-
-    def first(self, n: int) -> CurveData:
-        """The first points."""
-        return CurveData(self.X[:n], self.Y[:n], None if self.Yvar is None else self.Yvar[:n])
 
 
 def marks(space: Space) -> frozenset[float]:
@@ -53,8 +36,9 @@ def time_of(step: float, space: Space) -> float:
     return math.log(max(step, 1e-12)) / math.log(last) if last > 1 else step / last
 
 
-def curve_data(records: Iterable[Record], space: Space) -> CurveData:
-    """The values at the marks of all curves; of a query between them the last value."""
+def curve_data(records: Iterable[Record], space: Space) -> Data:
+    r"""The values at the marks of all curves, in the order in which they were observed; of a query between them the
+    last value. Points have :math:`t = \log e / \log E` last."""
     at, seen, rows, values = steps(space), marks(space), list[list[float]](), list[list[float]]()
     errors: list[float | None] = []
     known: set[tuple[tuple[float, ...], float]] = set()
@@ -73,10 +57,10 @@ def curve_data(records: Iterable[Record], space: Space) -> CurveData:
     raw = torch.tensor(rows, dtype=torch.double).reshape(-1, space.dim + 1)
     X = torch.cat([space.to_unit(raw[:, :-1]), raw[:, -1:]], dim=-1)
     noise = None if None in errors else torch.tensor([[error or 0.0] for error in errors], dtype=torch.double) ** 2
-    return CurveData(X, torch.tensor(values, dtype=torch.double).reshape(-1, 1), noise)
+    return Data(X, torch.tensor(values, dtype=torch.double).reshape(-1, 1), noise)
 
 
-def thinned(data: CurveData, most: int) -> CurveData:
+def thinned(data: Data, most: int) -> Data:
     """At most so many of the points: the last of each curve, and others evenly; all of them where they are few."""
     n = len(data.Y)
     if n <= most:
@@ -85,8 +69,7 @@ def thinned(data: CurveData, most: int) -> CurveData:
     last = torch.zeros(int(of.max()) + 1, dtype=torch.long).scatter_reduce(0, of, torch.arange(n), "amax")
     rest = torch.ones(n, dtype=torch.bool).index_fill(0, last, False).nonzero().squeeze(-1)
     some = rest[torch.linspace(0, len(rest) - 1, max(most - len(last), 0)).round().long()]
-    kept = torch.cat([last[-most:], some]).sort().values
-    return CurveData(data.X[kept], data.Y[kept], None if data.Yvar is None else data.Yvar[kept])
+    return data.rows(torch.cat([last[-most:], some]).sort().values)
 
 
 class CurveScale(NamedTuple):

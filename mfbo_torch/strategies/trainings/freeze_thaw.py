@@ -18,8 +18,8 @@ from mfbo_torch.strategies.common.deduplicate import clear, used_up
 from mfbo_torch.strategies.common.failure_model import Failures
 from mfbo_torch.strategies.common.fit_schedule import draw_seed, refit_size
 from mfbo_torch.strategies.common.initial_design import allowed, sobol
-from mfbo_torch.strategies.snapshot import Snapshot
-from mfbo_torch.strategies.trainings.curve_data import CurveData, CurveScale, curve_data, thinned, time_of
+from mfbo_torch.strategies.snapshot import Data, Snapshot
+from mfbo_torch.strategies.trainings.curve_data import CurveScale, curve_data, thinned, time_of
 from mfbo_torch.strategies.trainings.successive_halving import Bracket, increments
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.standardize import shift_scale
@@ -148,7 +148,7 @@ class FreezeThaw(Strategy):
         key = (data.X.tolist(), data.Y.tolist(), data.Yvar is None or data.Yvar.tolist(), pending)
         return self._model(key, lambda: self._made(data, snapshot))
 
-    def _made(self, data: CurveData, snapshot: Snapshot) -> Seen:
+    def _made(self, data: Data, snapshot: Snapshot) -> Seen:
         state, kept = self._fitted(data), thinned(data, KNOWN)
         Z, noise, scale, shift, spread = _standardized(kept)
         model = LearningCurveGP(kept.X, Z, noise, self.space.groups, state)
@@ -160,9 +160,9 @@ class FreezeThaw(Strategy):
             model = LearningCurveGP(torch.cat([kept.X, X]), torch.cat([Z, means]), more, self.space.groups, state)
         return Seen(model, scale, shift, spread)
 
-    def _fitted(self, data: CurveData) -> Tensor:
+    def _fitted(self, data: Data) -> Tensor:
         """Hyper-parameters, fitted on the schedule of the other models."""
-        part = thinned(data.first(refit_size(len(data.Y), REFIT_EVERY)), FITTED)
+        part = thinned(data.rows(slice(refit_size(len(data.Y), REFIT_EVERY))), FITTED)
 
         def state() -> Tensor:
             Z, noise, *_ = _standardized(part)
@@ -202,7 +202,7 @@ class Seen(NamedTuple):
         return middle, 0.5 * (high - low)
 
 
-def _standardized(data: CurveData) -> tuple[Tensor, Tensor | None, CurveScale, float, float]:
+def _standardized(data: Data) -> tuple[Tensor, Tensor | None, CurveScale, float, float]:
     """The values as they are seen, with mean 0 and deviation 1, the variances of their noise, and how that was done."""
     scale = CurveScale.of(data.Y)
     Z = scale(data.Y)

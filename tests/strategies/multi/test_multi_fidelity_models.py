@@ -16,7 +16,6 @@ from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKer
 from mfbo_torch.space import Parameter, Space
 from mfbo_torch.strategies import BOCA, MFGIBBON, MFGPUCB, MFSKO, MFKnowledgeGradient
 from mfbo_torch.strategies.common.fit_schedule import quiet, standardized
-from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
 from mfbo_torch.strategies.multi.botorch_base import FidelityCosts, multi_fidelity_gp
 from mfbo_torch.strategies.snapshot import data_of
 
@@ -164,7 +163,7 @@ def test_a_fidelity_that_is_used_up_is_not_asked_below():
 def test_the_rest_of_a_capital_is_spent(capital, monkeypatch):
     """All that was decided before stays as it was."""
     spent = run(Hill(), BOCA(), capital, progress=False)
-    monkeypatch.setattr(BOCA, "free", MultiFidelityModelBased.free)
+    monkeypatch.setattr(BOCA, "free", BOCA.left)
     former = run(Hill(), BOCA(), capital, progress=False)
     assert capital - former.spent >= 1.0 > capital - spent.spent
     assert [r.query for r in spent][: len(former)] == [r.query for r in former]
