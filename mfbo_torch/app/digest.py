@@ -14,19 +14,21 @@ from mfbo_torch.utils.files import content
 
 Known = Mapping[str, Any]
 """What :func:`~mfbo_torch.problems.problem_snapshot.shown_of` keeps of a problem."""
-_KEYS = ("name", "maximize", "parameters", "levels", "named", "costs", "measured", "limits", "strategy", "capital")
+SPACE_KEYS = ("parameters", "levels", "named", "costs", "measured", "limits")
+"""What is kept beside the journal of one who asks and tells."""
+_KEYS = (*SPACE_KEYS, "name", "maximize", "strategy", "capital")
 WRONG = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What reading a file of somebody else's making may raise."""
 Rows = list[tuple[str, str]]
 
 
-def read(path: Path) -> Known | None:
+def read(path: Path, keys: Sequence[str] = _KEYS) -> Known | None:
     """What a file keeps of a problem; ``None`` where there is no such file, or something else has written it."""
     try:
         found = json.loads(content(path))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and {*_KEYS} <= found.keys() else None
+    return found if isinstance(found, dict) and {*keys} <= found.keys() else None
 
 
 def fits(known: Known, history: History) -> bool:
@@ -54,7 +56,8 @@ def named(known: Known, x: Sequence[float]) -> dict[str, Any]:
 def values_of(known: Known, history: History, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The results of a run that has not ended, as :class:`~mfbo_torch.app.summary.Summary` has those of one that has,
     without what needs a model."""
-    best = None if known.get("objectives") else history.best(len(known["costs"]) - 1)
+    several = bool(known.get("objectives"))
+    best = _knee(known, history) if several else history.best(len(known["costs"]) - 1)
     met = {name: [r.outcomes[name].met for r in history.done] for name, *_ in known["limits"]}
     return {
         "problem": known["name"],
@@ -62,7 +65,7 @@ def values_of(known: Known, history: History, settings: Mapping[str, Any]) -> di
         "seed": settings["seed"],
         "capital": settings["capital"],
         "best_parameters": None if best is None else named(known, best.query.x),
-        "best_value": None if best is None or best.value is None else signed(known, best.value),
+        "best_value": None if several or best is None or best.value is None else signed(known, best.value),
         "constraints": {
             name: {
                 "limit": f"{name} {'<=' if upper else '>='} {bound:g}",
@@ -121,16 +124,19 @@ def rows(known: Known, values: Mapping[str, Any], history: History, finished: bo
     return [*found, ("Time", f"{seconds[0]:.1f} s deciding, {seconds[1]:.1f} s evaluating")]
 
 
-def rows_of_journal(history: History) -> Rows:
-    """What a journal says by itself: numbers without names, as they were told."""
+def rows_of_journal(history: History, space: Known | None) -> Rows:
+    """What a journal says by itself: numbers as they were told, and names where the space is known."""
     fidelities = max((r.query.fidelity for r in history), default=0) + 1
     best = history.best(fidelities - 1)
     found = [("Queries", str(len(history))), ("Spent", f"{history.spent:g}")]
     counts = zip(history.queries_per_fidelity(fidelities), history.spent_per_fidelity(fidelities), strict=True)
     found += [(f"  fidelity {m}", f"{spent:g} for {_queries(count)}") for m, (count, spent) in enumerate(counts)]
-    if best is not None:
+    if space is not None and (objectives := space.get("objectives")):
+        found += _front(objectives, space, {}, history)
+    elif best is not None:
         found.append(("Best value", f"{best.value:.8g} as it was told, larger is better, at fidelity {fidelities - 1}"))
-        found.append(("at", ", ".join(f"{value:.6g}" for value in best.query.x)))
+        numbers = ", ".join(f"{value:.6g}" for value in best.query.x)
+        found.append(("at", numbers if space is None else point(named(space, best.query.x))))
     found.append(("Failed", str(len(history.select(Status.FAILED)))))
     return [*found, ("Pending", str(len(history.pending)))]
 
@@ -166,8 +172,24 @@ def knee(front: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
 
 
 def front_of(known: Known, history: History) -> list[dict[str, Any]]:
-    """The designs at the target that no other one dominates, with what each stands out by; without torch, which a look
-    at a run does not load."""
+    """The designs at the target that no other one dominates, with what each stands out by."""
+    return [
+        {
+            "parameters": named(known, record.query.x),
+            "values": {name: record.outcomes[name].value for name, _ in known["objectives"]},
+            "deviations": {name: record.outcomes[name].standard_error for name, _ in known["objectives"]},
+            "labels": labels,
+        }
+        for record, labels in _labelled(known, history)
+    ]
+
+
+def _knee(known: Known, history: History) -> Record | None:
+    return next((record for record, labels in _labelled(known, history) if "knee" in labels), None)
+
+
+def _labelled(known: Known, history: History) -> list[tuple[Record, list[str]]]:
+    """The records on the front and what each stands out by; without torch, which a look at a run does not load."""
     objectives, target = known["objectives"], len(known["costs"]) - 1
     seen = dict[tuple[float, ...], Record]()
     for record in history.done:
@@ -186,18 +208,11 @@ def front_of(known: Known, history: History) -> list[dict[str, Any]]:
         return sum(((c - low) / ((high - low) or 1.0)) ** 2 for c, (low, high) in zip(cost, ends, strict=True))
 
     knee = min(front, key=lost)
-    return [
-        {
-            "parameters": named(known, record.query.x),
-            "values": {name: record.outcomes[name].value for name, _ in objectives},
-            "deviations": {name: record.outcomes[name].standard_error for name, _ in objectives},
-            "labels": [
-                *(f"best {name}" for (name, _), c, (low, _) in zip(objectives, cost, ends, strict=True) if c == low),
-                *(["knee"] if cost == knee else []),
-            ],
-        }
-        for cost, record in sorted(front.items())
-    ]
+    found = list[tuple[Record, list[str]]]()
+    for cost, record in sorted(front.items()):
+        best = [f"best {name}" for (name, _), c, (low, _) in zip(objectives, cost, ends, strict=True) if c == low]
+        found.append((record, [*best, "knee"] if cost == knee else best))
+    return found
 
 
 def _recommended(known: Known, values: Mapping[str, Any], finished: bool) -> Rows:

@@ -19,6 +19,7 @@ from mfbo_torch.space import Space
 from mfbo_torch.space.parameter import text
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import opened, replacing, write_text
+from mfbo_torch.utils.validation import written
 
 SUFFIXES = (".csv", ".parquet")
 MOST_ROWS = 100_000
@@ -82,7 +83,7 @@ def is_formula(cell: Any) -> bool:
     if not isinstance(cell, str) or not cell.lstrip().startswith(("=", "+", "-", "@")):
         return False
     try:
-        float(cell)
+        written(cell)
     except ValueError:
         return True
     return False
@@ -261,7 +262,7 @@ def _fidelity(row: Mapping[str, str], space: Space) -> int:
 
 def _number(name: str, text: str | None) -> float:
     try:
-        value = float(text or "")
+        value = written(text or "")
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

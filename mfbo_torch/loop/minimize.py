@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from mfbo_torch.history import History, Recommendation, Record, Status
@@ -57,7 +58,7 @@ class Result:
         message: How it ended.
         nfev: Number of evaluations, failed ones included.
         spent: Their cost.
-        recommended: The best design by the model where values are noisy; else ``None``.
+        recommended: The best design by the model where values are noisy, the best arm of a bandit; else ``None``.
         front: The designs at the target that no other one dominates, from the best value of the first objective on. Of
             several objectives ``x`` is its knee, and ``fun`` the first objective there.
         history: Every query. Values are to be maximised there: minus the objective's where that is minimised.
@@ -264,13 +265,21 @@ def _problem(
 
 
 def recommended(strategy: Strategy, history: History) -> Record | Recommendation | None:
-    """What a bound strategy recommends; the best observation, and a warning, where its model cannot be made here."""
+    """What a bound strategy recommends; the best observation, and a warning, where its model cannot be made here. Of an
+    observation that was repeated, as an arm is played again, the mean."""
     try:
         with GlobalState().restored():
-            return strategy.recommend(history)
+            found = strategy.recommend(history)
     except Exception as error:  # a device that is not here, data that no model can be made of
         LOG.warning("the best observation is recommended, as the model failed: %s", describe(error))
         return history.best(strategy.space.target)
+    if not isinstance(found, Record) or strategy.space.objectives:
+        return found
+    same = [r.value for r in history.select(Status.DONE, found.query.fidelity) if r.query.x == found.query.x]
+    values = [value for value in same if value is not None]
+    if len(values) < 2:
+        return found
+    return Recommendation(found.query.x, fmean(values), stdev(values) / math.sqrt(len(values)), best=found)
 
 
 def _optimize(

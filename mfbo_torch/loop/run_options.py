@@ -78,7 +78,7 @@ class RunOptions:
 
     def check(self, problem: Problem) -> None:
         """Refuse to charge for deciding where costs are not measured, resources of a fidelity that is not there, and to
-        wait for a best value where there are several objectives."""
+        wait for a best value where there are several objectives, or for a gain where outcomes have limits."""
         self.placement.check(problem.space.num_fidelities)
         if self.charge_deciding and not problem.space.measured:
             raise SettingError("charge_deciding", True, "false, or the problem's costs: measured")
@@ -86,6 +86,9 @@ class RunOptions:
             if (given := getattr(self, setting)) is not None:
                 names = ", ".join(one.name for one in problem.space.objectives)
                 raise SettingError(setting, given, f"left out: it is about one best value, and there are {names}")
+        if self.stop_gain is not None and problem.space.limits:
+            wanted = "left out: its bound knows nothing of limits; patience waits for a best value that keeps them"
+            raise SettingError("stop_gain", self.stop_gain, wanted)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> RunOptions:

@@ -344,7 +344,7 @@ class _Loop:
         observation, reason, seconds, _, stopped, curve, printed, _ = evaluation
         if (journal := self.optimizer.journal) is not None:
             outputs.keep(journal.path, record.id, printed, self.options.output_limit)
-        base = self.trials.cost(record, seconds, stopped, curve)
+        kept, base = self.trials.kept(record), self.trials.cost(record, seconds, stopped, curve)
         if self.options.charge_deciding and not record.sunk:
             base += record.decision_seconds
         total = record.sunk + base
@@ -359,7 +359,7 @@ class _Loop:
             LOG.info("%d stopped at %g after %.3f s, cost %g", record.id, stopped, seconds, total)
             return None
         if record.retries < self.options.retries:
-            following = (total if self.options.charge_retries else record.sunk) + (record.cost - record.sunk)
+            following = (total - kept if self.options.charge_retries else record.sunk) + (record.cost - record.sunk)
             if self.optimizer.affords(following - record.cost, self.capital):
                 LOG.info("%d is tried again: %s", record.id, reason)
                 return when_disk_has_room(lambda: self.optimizer.retry(record.id, reason, cost=following))

@@ -106,7 +106,8 @@ class Idle:
 
     def _add(self, before: _Waiting, record: Record) -> _Waiting:
         best, least, cost = before
-        value = record.value if record.status == Status.DONE and record.query.fidelity == self.target else None
+        counts = record.status == Status.DONE and record.query.fidelity == self.target and record.feasible
+        value = record.value if counts else None
         better = value is not None and value > best + MIN_IMPROVEMENT * max(best - least, 0.0)
         if better or best == -math.inf or record.query.meta.get("stage") == "initial":
             cost = ()

@@ -74,9 +74,7 @@ class Trials:
         folder = self.folder / f"{number:05d}"
         span = self._span(record, previous, folder)
         if space.continues and not space.measured:
-            paid = 0.0 if base is None else self._paid(base)
-            begun = span.begun if span is not None and record.sunk else 0  # attempts have paid for what is before
-            self._due[record.id] = space.costs[query.fidelity] - max(paid, self._cost_of(begun))
+            self._due[record.id] = space.costs[query.fidelity] - (0.0 if base is None else self._paid(base))
             self._below[record.id] = previous and previous.at, span is not None and span.begun > 0
         trial = self._made[record.id] = Trial(record.id, folder, previous, self.problem.maximize, span)
         trial.open()
@@ -125,7 +123,7 @@ class Trials:
         mark = 0 if previous is None or not space.continues else int(previous.at)
         if folder in self.waiting:
             return Span(mark, int(end), known, bool(space.epochs))
-        own = max((int(step) for step, _ in reports(folder, record.id)), default=0)
+        own = self._last_reported(record, folder)
         return Span(min(max(mark, own), int(end)) if saved(folder) else 0, int(end), known, bool(space.epochs))
 
     def _reached(self, base: Training) -> Value:
@@ -174,6 +172,19 @@ class Trials:
         if stopped is None or space.fidelities is None or space.fidelities.costs is None:
             return due
         return min(max(due - (whole - self._cost_of(stopped)), 0.0), due)
+
+    def kept(self, record: Record) -> float:
+        """The cost of what a failed attempt has left in a checkpoint, beyond the training that it went on from: the
+        next one begins there."""
+        trial = self._made.get(record.id)
+        if trial is None or trial.span is None or self.problem.space.measured or not self.problem.space.continues:
+            return 0.0
+        below, _ = self._below.get(record.id, (None, False))
+        own = self._last_reported(record, trial.folder) if saved(trial.folder) else 0
+        return max(self._cost_of(own) - self._cost_of(below or 0), 0.0)
+
+    def _last_reported(self, record: Record, folder: Path) -> int:
+        return max((int(step) for step, _ in reports(folder, record.id)), default=0)
 
     def _cost_of(self, step: float) -> float:
         """The cost of a training up to a step; 0 where its fidelities are no numbers."""

@@ -107,9 +107,12 @@ class Sampler(BaseSampler):
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that completed trials have in common, or pruned ones while there are none, without those of a
-        single value; the range of the fidelity is that of the last one."""
+        single value; the range of the fidelity is that of the last one, and a range that has changed that of the last
+        two."""
         trials = _ended(study)
         common = intersection_search_space(trials, all(trial.state == TrialState.PRUNED for trial in trials))
+        lasting = _lasting(trials)
+        common |= {name: lasting[name] for name in lasting if all(name in trial.params for trial in trials)}
         if all(self.fidelity in trial.params for trial in trials):
             common |= distributions_of(trials, [self.fidelity or ""])
         if not any(map(is_own, trials)) and self.fidelity not in (None, *common):  # unknown before the first trial
@@ -147,6 +150,10 @@ class Sampler(BaseSampler):
         """A value of one parameter: the cheapest of the fidelity, else as the independent sampler has it."""
         if param_name == self.fidelity:
             return levels_of(param_name, {param_name: param_distribution}, self.costs)[0][0]
+        trials = _ended(study)
+        if param_name in _lasting(trials) and not param_distribution.single():
+            few = f"{sum(param_name in trial.params for trial in trials)} of {len(trials)} trials have it"
+            self._say(study, f"{param_name!r} is drawn at random: {few}, and a new study searches it")
         sampler = self._independent
         if sampler is None:  # of the trial and the name alone: nothing is remembered
             sampler = RandomSampler(zlib.crc32(f"{self.strategy.seed} {trial.number} {param_name}".encode()))
@@ -259,6 +266,14 @@ def _check_first_query(strategy: Strategy, fidelities: int) -> None:
             errors.append(error)
     if len(errors) == 2:
         raise errors[0]
+
+
+def _lasting(trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
+    """The ranges that the last two trials have in common."""
+    if len(trials) < 2:
+        return {}
+    before, last = (trial.distributions for trial in trials[-2:])
+    return {name: kind for name, kind in last.items() if before.get(name) == kind}
 
 
 def _ended(study: Study) -> list[FrozenTrial]:

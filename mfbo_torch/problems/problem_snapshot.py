@@ -54,6 +54,7 @@ def known_of(problem: Problem) -> dict[str, Any] | None:
         return None
     space = {field.name: getattr(problem.space, field.name) for field in fields(Space)}
     space["parameters"] = [{f.name: getattr(p, f.name) for f in fields(Parameter)} for p in space["parameters"]]
+    space["objectives"] = [one._replace(known=None) for one in problem.space.objectives]  # a journal has what they were
     values = {"name": problem.name, "maximize": problem.maximize, "optimum": problem.optimum, "worst": problem.worst}
     try:
         known: dict[str, Any] = json.loads(json.dumps({**values, "space": space}))
@@ -64,17 +65,19 @@ def known_of(problem: Problem) -> dict[str, Any] | None:
 
 def shown_of(problem: Problem) -> dict[str, Any]:
     """What is needed to show a run in a few lines without its problem, as JSON values."""
-    space, value = problem.space, getattr(problem, "value", None)
+    value = getattr(problem, "value", None)
+    own = {"name": problem.name, "maximize": problem.maximize, "value": value if isinstance(value, str) else None}
+    return {**own, **_shown(problem.space)}
+
+
+def _shown(space: Space) -> dict[str, Any]:
     return {
-        "name": problem.name,
-        "maximize": problem.maximize,
         "parameters": _parameters(space),
         "levels": [[space.stretch_name(each), each.start, each.stop] for each in space.stretches],
         "named": space.fidelities is not None,
         "costs": list(space.costs),
         "measured": space.measured,
         "limits": [list(limit) for limit in space.limits],
-        "value": value if isinstance(value, str) else None,
         **({"objectives": [[one.name, one.maximize] for one in space.objectives]} if space.objectives else {}),
     }
 
@@ -95,20 +98,9 @@ def note(journal: Journal | None, problem: Problem, **run: Any) -> None:
 
 
 def check_noted(journal: Journal, problem: Problem) -> None:
-    """Refuse a journal whose note says that its values have the other sign, or belong to other objectives or other
-    fidelities; one without a note is taken. :func:`check_space` has seen its parameters."""
+    """Refuse a journal whose note says that its values have the other sign, or belong to other objectives; one without
+    a note is taken. :func:`check_space` has seen its parameters and fidelities."""
     before, now = _note_of(journal), json.loads(json.dumps(shown_of(problem), default=str))
-    if before.get("named") and now["named"] and before.get("levels", now["levels"]) != now["levels"]:
-        names = ", ".join(str(level[0]) for level in before["levels"])
-        raise SettingError(
-            "journal", str(journal.path), f"a history of this problem; the fidelities of its own are {names}"
-        )
-    costs = before.get("costs", now["costs"])
-    others = isinstance(costs, list) and costs != now["costs"][: len(costs)]  # a target may be added above
-    if others and len(costs) != len(now["costs"]):
-        listed = ", ".join(map(str, costs))
-        wanted = f"a history of this problem; the costs of its own are {listed}"
-        raise SettingError("journal", str(journal.path), wanted)
     own, new = _objectives(before), _objectives(now)
     if own and new and own != new and 1 in (len(own), len(new)):  # of several each value is kept by its name
         wanted = f"a history of this problem; its own has the objective{'s' * (len(own) > 1)} {', '.join(own)}"
@@ -119,11 +111,11 @@ def check_noted(journal: Journal, problem: Problem) -> None:
 
 
 def check_space(journal: Journal | None, space: Space) -> None:
-    """Refuse a journal whose note says that its values belong to other parameters or choices; where there are no values
-    or no note, keep one of the parameters beside it."""
+    """Refuse a journal whose note says that its values belong to other parameters, choices or fidelities; where there
+    are no values or no note, keep one of the space beside it."""
     if journal is None:
         return
-    path, now = digest_path(journal.path), {"parameters": json.loads(json.dumps(_parameters(space), default=str))}
+    path, now = digest_path(journal.path), json.loads(json.dumps(_shown(space), default=str))
     if not journal.sequence or not path.exists():
         with suppress(OSError):
             return write_text(path, json.dumps(now) + "\n")
@@ -136,6 +128,18 @@ def check_space(journal: Journal | None, space: Space) -> None:
             own = ", ".join(map(str, choices))
             wanted = f"a history of this problem; the choices of its own {name} begin with {own}, in this order"
             raise SettingError("journal", str(journal.path), wanted)
+    named = before.get("named", now["named"])
+    if named != now["named"] or (named and before.get("levels", now["levels"]) != now["levels"]):
+        names = ", ".join(str(level[0]) for level in before["levels"]) if named else "not named"
+        wanted = f"a history of this problem; the fidelities of its own are {names}"
+        raise SettingError("journal", str(journal.path), wanted)
+    costs = before.get("costs", now["costs"])
+    others = isinstance(costs, list) and costs != now["costs"][: len(costs)]  # a target may be added above
+    if others and len(costs) != len(now["costs"]):
+        listed = ", ".join(map(str, costs))
+        raise SettingError(
+            "journal", str(journal.path), f"a history of this problem; the costs of its own are {listed}"
+        )
 
 
 def stored_history(journal: Journal | None, space: Space) -> History:

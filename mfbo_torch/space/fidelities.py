@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mfbo_torch.space.continuous_fidelity import MANY, nearest, numbers, power_costs
 from mfbo_torch.space.parameter import plain
 from mfbo_torch.utils.errors import SettingError, did_you_mean
-from mfbo_torch.utils.validation import number, several, whole
+from mfbo_torch.utils.validation import number, several, whole, written
 
 RESERVED = ("parameters", "fidelity", "trial")
 """Names of other arguments of an objective."""
@@ -109,7 +109,7 @@ def level_of(given: Any, named: Fidelities | None, target: int) -> int:
 
 def _same(text: str, known: Value) -> bool:
     try:
-        return text == known or (not isinstance(known, str) and float(text) == known)
+        return text == known or (not isinstance(known, str) and written(text) == known)
     except ValueError:
         return False
 

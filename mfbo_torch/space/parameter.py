@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any
 
 from mfbo_torch.utils.errors import SettingError, did_you_mean
-from mfbo_torch.utils.validation import name_of, number
+from mfbo_torch.utils.validation import name_of, number, written
 
 Label = float | int | str | bool | None
 """The name of a choice, or the value of a parameter that is a number."""
@@ -188,11 +188,13 @@ class Parameter:
             exact = [i for i in same if text(self.choices[i]) == given.strip()]
             if len(exact or same) == 1:
                 return float((exact or same)[0])
-            return self.encode(given, setting)
-        value: float | str = given
+            with suppress(ValueError):
+                value = written(given)
+                same = [i for i, label in enumerate(self.choices) if label == value and not isinstance(label, bool)]
+            return float(same[0]) if len(same) == 1 else self.encode(given, setting)
         with suppress(ValueError):
-            value = float(given)
-        return self.encode(value, setting)
+            return self.encode(written(given), setting)
+        return self.encode(given, setting)
 
     def decode(self, place: float) -> Label:
         """The value that a number of a design stands for."""

@@ -110,8 +110,13 @@ class Explanation:
             return f"{said}. It does not keep the limit on {', '.join(broken)}."
         best, target = self._best_before, record.query.fidelity == self.space.target
         better = target and (best is None or record.value > (best.value or 0.0))
-        what = f"best {self.space.objectives[0].name}" if self.space.objectives else "best value"
-        return f"{said}. It is the {what} at {self._target} so far." if better else f"{said}."
+        what = self.space.objectives[0].name if self.space.objectives else "value"
+        if not better:
+            return f"{said}."
+        now = self.history.best(self.space.target)
+        if now is None or now.id == record.id:
+            return f"{said}. It is the best {what} at {self._target} so far."
+        return f"{said}. No query before it had a better {what} at {self._target}."
 
     @property
     def surprise(self) -> float | None:

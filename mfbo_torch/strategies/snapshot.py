@@ -187,16 +187,17 @@ class Snapshot:
     def costs(self) -> tuple[float, ...]:
         """The cost of a query at each fidelity, ``M`` numbers, from the beginning where evaluations continue.
 
-        Where costs are measured: the mean so far, and for a fidelity that never ran its nominal cost scaled by what the
-        nearest measured fidelity took.
+        Where costs are measured: the mean so far, without earlier attempts, and for a fidelity that never ran its
+        nominal cost scaled by what the nearest measured fidelity took.
         """
         nominal = tuple(self.space.costs)
         if not self.space.measured:
             return nominal
-        took = full_costs(self.done) if self.space.continues else [r.cost for r in self.done]
+        took = full_costs(self.done) if self.space.continues else [r.cost - r.sunk for r in self.done]
         means = {}
         for m in range(len(nominal)):
-            seen = [cost for r, cost in zip(self.done, took, strict=True) if r.query.fidelity == m and not r.given]
+            own = (cost for r, cost in zip(self.done, took, strict=True) if r.query.fidelity == m and not r.given)
+            seen = [cost for cost in own if cost > 0]
             if seen:
                 means[m] = max(sum(seen) / len(seen), 1e-9)
         if not means:

@@ -33,6 +33,13 @@ def whole(setting: str, value: Any, least: int = 1, most: int | None = None, *, 
     raise SettingError(setting, value, wanted or f"a whole number from {bounds}")
 
 
+def written(text: str) -> float:
+    """The number that a text is; a ``ValueError`` also for Python's own ways to write one, which are nobody else's."""
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    return float(text)
+
+
 def check_epochs(setting: str, steps: Iterable[float], last: Any) -> None:
     """A ``SettingError`` for a step that is no epoch of a training, counted from 1, up to the ``last``."""
     for step in steps:

@@ -122,8 +122,11 @@ def _values(
 def _journal(path: Path) -> int:
     """Print what a journal holds that a program of the user's has written."""
     history, known = _read(path)
-    rows = digest.rows_of_journal(history)
+    rows = digest.rows_of_journal(history, None)
     with suppress(*digest.WRONG):
+        space = digest.read(digest_path(path), digest.SPACE_KEYS)
+        if known is None and space is not None and digest.fits(space, history):
+            rows = digest.rows_of_journal(history, space)
         if known is not None and digest.fits(known, history):
             values = {**digest.values_of(known, history, known), "stopped": known.get("stopped")}
             rows = digest.rows(known, values, history, known.get("finished") is True)

@@ -86,7 +86,7 @@ def init(
         raise SettingError("program", program, "left out where there is an objective")
     if epochs is not None:
         costs = f"epochs:{_epochs(epochs)}"
-    given = "minimize" if minimize else "maximize" if maximize or not sys.stdin.isatty() else None
+    given = "minimize" if minimize else "maximize" if maximize or not _asked() else None
     smaller = _answer("goal", given, _one_of("goal", "minimize", "maximize")) == "minimize"
     searched = _answer("parameters", None if parameters is None else " ".join(parameters), _parameters)
     levels = _answer("costs", costs, _levels)
@@ -96,7 +96,7 @@ def init(
     amount = _answer("capital", capital, lambda text: _capital(text, levels.costs), str(12 * whole) if whole else "")
     if whole and program is not None:
         raise SettingError("program", program, "left out where each epoch is reported, which a function does")
-    function = objective is not None or whole or not sys.stdin.isatty()
+    function = objective is not None or whole or not _asked()
     kind = "program" if program else "function" if function else None
     if _answer("kind", kind, _one_of("kind", "function", "program")) == "program":
         places = " ".join(f"{name}={{{name}}}" for name in [*searched, levels.name])
@@ -125,7 +125,7 @@ def init(
         write_text(path, config)
     say(f"{path}  the settings; {'smaller' if smaller else 'larger'} values are better")
     asked = {"parameters": parameters, "costs": costs, "capital": capital}
-    if not sys.stdin.isatty() and (made_up := [name for name, text in asked.items() if text is None]):
+    if not _asked() and (made_up := [name for name, text in asked.items() if text is None]):
         words = "is an example: put your own in its" if len(made_up) == 1 else "are examples: put your own in their"
         say(f"{' ' * len(str(path))}  {', '.join(made_up)} {words} place")
     if source is not None and not os.path.lexists(source):
@@ -137,10 +137,15 @@ def init(
     return 0
 
 
+def _asked() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def _answer(name: str, given: str | None, read: Callable[[str], T], suggested: str = "") -> T:
     question, usual = QUESTIONS[name]
     suggested = suggested or usual
-    if given is not None or not sys.stdin.isatty():
+    if given is not None or not _asked():
         return read(suggested if given is None else given)
     while True:
         try:

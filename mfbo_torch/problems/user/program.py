@@ -22,7 +22,7 @@ from mfbo_torch.history.storage.captured_output import note
 from mfbo_torch.problems.user import guard, output_search
 from mfbo_torch.utils.errors import EvaluationError, SettingError, did_you_mean
 from mfbo_torch.utils.files import temporary_folder
-from mfbo_torch.utils.validation import number
+from mfbo_torch.utils.validation import number, written
 
 START, FIDELITY, FOLDER = "start", "fidelity", "folder"
 LAST_LINE = "last line"
@@ -297,9 +297,8 @@ def _at(text: str, key: str | None, place: str) -> Returned:
 
 def _observed(text: str, place: str) -> Returned:
     """A number, or JSON that a program has written."""
-    if text.isascii() and "_" not in text:  # Python's own ways to write a number are nobody else's
-        with suppress(ValueError):
-            return float(text)
+    with suppress(ValueError):
+        return written(text)
     try:
         return _from_json(json.loads(text))
     except ValueError:

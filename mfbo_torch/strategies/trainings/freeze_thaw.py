@@ -52,6 +52,9 @@ class FreezeThaw(Strategy):
     Once one has failed, the improvement is weighed by the probability that a training does not
     (:class:`~mfbo_torch.models.feasibility.Feasibility`).
 
+    Where nothing continues, and the next query would leave too little for a first value of the target, the best design
+    is asked there instead.
+
     It works in every space with fidelities: their steps are their values where these are numbers, else their costs.
 
     Args:
@@ -65,11 +68,24 @@ class FreezeThaw(Strategy):
         self._failures = Failures(REFIT_EVERY)
 
     def decide(self, history: History) -> Query:
-        snapshot, space = self.snapshot(history), self.space
+        snapshot, target = self.snapshot(history), self.space.target
+        query, costs = self._wanted(history, snapshot), snapshot.costs
+        if self.space.continues or any(r.query.fidelity == target for r in [*snapshot.done, *snapshot.pending]):
+            return query
+        if not costs[target] <= self._left(history) < costs[target] + costs[query.fidelity]:
+            return query
+        best = max(snapshot.done, key=lambda r: (r.query.fidelity, r.value), default=None)
+        return Query(query.x if best is None else best.query.x, target, query.meta)
+
+    def _left(self, history: History) -> float:
+        return math.inf if self.capital is None else payable(self.capital) - history.spent
+
+    def _wanted(self, history: History, snapshot: Snapshot) -> Query:
+        """What the rules of the class choose, whatever is left for the target."""
+        space, left = self.space, self._left(history)
         generator, curves = snapshot.generator(self.seed), learning_curves(history, space)
         paused = [curve for curve in curves if curve.status == Status.DONE and curve.fidelity < space.target]
         costs = increments(snapshot.costs, bool(space.continues))
-        left = math.inf if self.capital is None else payable(self.capital) - history.spent
         first = None if self.capital is None else FIRST * self.capital
         bracket, reached = Bracket.of(costs, first), _reached(snapshot)
         rung = bracket.next_rung(reached, {curve.fidelity + 1 for curve in paused})

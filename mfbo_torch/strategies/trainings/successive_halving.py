@@ -30,7 +30,7 @@ class Bracket(NamedTuple):
 
     @classmethod
     def of(cls, costs: Sequence[float], capital: float | None) -> Bracket:
-        """The largest bracket that a capital pays for.
+        """A bracket that costs about a capital, or less; at least one training comes to each rung, whatever that costs.
 
         Args:
             costs: Of going on to each rung from the one below.
