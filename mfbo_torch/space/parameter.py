@@ -189,12 +189,13 @@ class Parameter:
             if len(exact or same) == 1:
                 return float((exact or same)[0])
             with suppress(ValueError):
-                value = written(given)
-                same = [i for i, label in enumerate(self.choices) if label == value and not isinstance(label, bool)]
+                wanted = written(given)
+                same = [i for i, label in enumerate(self.choices) if label == wanted and not isinstance(label, bool)]
             return float(same[0]) if len(same) == 1 else self.encode(given, setting)
+        value: float | str = given
         with suppress(ValueError):
-            return self.encode(written(given), setting)
-        return self.encode(given, setting)
+            value = written(given)
+        return self.encode(value, setting)
 
     def decode(self, place: float) -> Label:
         """The value that a number of a design stands for."""

@@ -1,18 +1,21 @@
 """Bandits through the doors that everything goes through: runs, journals, executors, the command line."""
 
+import json
+import random
 from pathlib import Path
 
 import pytest
 import yaml
 
 from benchmarks.quality.bandit.metrics import pseudo_regret
+from mfbo_torch import Journal, Parameter, Space, maximize
 from mfbo_torch.app import builder, compare, regret_curves
 from mfbo_torch.app.cli import main
 from mfbo_torch.app.schema import COMPARE, RUN, settings_of_command
 from mfbo_torch.history import History
 from mfbo_torch.loop.runner import run
 from mfbo_torch.problems import MultiFidelityBandit, SyntheticBandit
-from mfbo_torch.strategies import MFUCB
+from mfbo_torch.strategies import MFUCB, UCB
 
 MEANS = [[0.4, 0.2], [0.5, 0.45], [0.6, 0.7], [0.3, 0.35], [0.1, 0.2], [0.65, 0.6]]
 CONFIGS = Path(__file__).parents[2] / "configs" / "bandit"
@@ -77,3 +80,28 @@ def test_configs_to_run(name, tmp_path):
     given = settings_of_command(RUN, [str(CONFIGS / f"{name}.yaml"), "--out", str(tmp_path)])
     problem, strategy = builder.build(builder.resolve_run(given))
     assert strategy.bind(problem.space).ask(History())[0].fidelity == 0
+
+
+def test_the_arm_that_is_recommended_is_told_everywhere(tmp_path, capsys):
+    """Its mean, not the luckiest play; also where the target was never played."""
+    means, rng = [0.3, 0.2, 0.3, 0.9], random.Random(3)
+    space = Space([Parameter("arm", 0, 3, integer=True)], costs=[1])
+    path = tmp_path / "arms.sqlite"
+    with Journal(path) as journal:
+        win = lambda arm: float(rng.random() < means[arm])  # noqa: E731
+        found = maximize(win, space, 80, strategy=UCB(rewards="bounded"), journal=journal)
+    wins = [r.value for r in found.history if r.query.x == (3.0,)]
+    assert found.recommended.x == (3.0,)
+    assert found.recommended.mean == pytest.approx(sum(wins) / len(wins))
+    made = settings(tmp_path, capital=400.0)
+    made["problem"]["init_args"]["zeta"], made["problem"]["init_args"]["costs"] = [0.4, 0.0], [1, 300]
+    config = tmp_path / "run.yaml"
+    config.write_text(yaml.safe_dump(made))
+    assert main(["run", str(config)]) == 0
+    capsys.readouterr()
+    assert main(["best", "--json", str(tmp_path / "run")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["value"] is None
+    assert 0.0 <= told["recommended"]["mean"] <= 1.0
+    assert main(["show", str(tmp_path / "run")]) == 0
+    assert f"arm = {told['recommended']['parameters']['arm']}, where" in capsys.readouterr().out

@@ -481,3 +481,25 @@ def test_a_training_that_was_repeated_goes_on_from_its_own_epoch(lost, tmp_path)
     assert max(epoch for _, epoch in seen) == 9
     paid = sum(record.cost - record.sunk for record in result.history)
     assert paid == len(seen) - 2 * len(failed)  # the attempt that was lost, up to the epoch before
+
+
+def test_a_retry_goes_on_from_what_the_failed_attempt_saved():
+    """So does the training after it, and all epochs are trained once but the one that was lost."""
+    seen, failed = [], []
+
+    def training(parameters, trial):
+        place = trial.folder / "epochs"
+        own = int(place.read_text()) if place.exists() else 0
+        for epoch in trial.epochs():
+            seen.append((parameters["kind"], epoch, own + 1))
+            if parameters["kind"] == "a" and epoch == 9 and not failed:
+                failed.append(epoch)
+                raise RuntimeError("no memory left")
+            own += 1
+            place.write_text(str(own))
+            trial.report(1 / own)
+
+    found = minimize(training, Space([Parameter("kind", choices=("a", "b"))], epochs=27), 100, retries=1)
+    assert all(epoch == own for _, epoch, own in seen)
+    assert [(r.cost, r.sunk) for r in found.history if r.retries] == [(7.0, 1.0)]
+    assert found.spent == len(seen) == 2 * 27 + 1

@@ -3,6 +3,7 @@
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,9 +11,11 @@ import yaml
 from refusals import refused
 from toy import Flaky, Hill, Walk
 
+from mfbo_torch import maximize
 from mfbo_torch.app import experiment
 from mfbo_torch.app.cli import main
 from mfbo_torch.history import History, Query
+from mfbo_torch.history.observation import Outcome
 from mfbo_torch.history.storage.journal import Journal
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.loop.run_options import RunOptions
@@ -51,6 +54,14 @@ def test_capital_without_a_better_value(steps, spent):
 def test_a_failure_is_waited_for_too():
     made = history((1, 1.0, "initial"), (1, None, "model"))
     assert Idle(1)(made.updated(made.records[1].failed("lost"))) == 10.0
+
+
+def test_a_value_beyond_a_limit_is_no_better_one():
+    made = history((1, 1.0, "initial"), (1, 0.0, "model"), (1, 9.0, "model"))
+    broken = made.records[2]
+    assert Idle(1)(made) == 0.0
+    outcome = {"size": Outcome(2.0, met=False)}
+    assert Idle(1)(made.updated(replace(broken, outcomes=outcome))) == 20.0
 
 
 def test_a_value_that_is_good_enough():
@@ -152,6 +163,9 @@ def test_deciding_is_paid_for(failures, charged):
 def test_rules_that_do_not_fit_the_run():
     no_model = r"stop_gain = 0\.1: must be left out: Walk has no model that bounds the objective"
     refused(no_model, run, Hill(), Walk(), 100.0, progress=False, stop_gain=0.1)
+    limited = Space([Parameter("x", 0, 1)], [1], limits={"size": "<= 0.5"})
+    beyond = "stop_gain = 0.1: must be left out: its bound knows nothing of limits"
+    refused(beyond, maximize, lambda x: {"value": x, "size": x}, limited, 14, stop_gain=0.1)
     not_measured = "charge_deciding = True: must be false, or the problem's costs: measured"
     refused(not_measured, run, Hill(), Walk(), 100.0, progress=False, charge_deciding=True)
     problem = IndirectBranin()

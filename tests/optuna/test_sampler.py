@@ -391,3 +391,29 @@ def test_fidelities_by_their_costs():
 def test_what_is_wrong_is_said(settings, said):
     """At once, or after the first trial, whose parameters nobody knew before."""
     refused(said, lambda: study_of(Sampler(**settings), 2))
+
+
+@pytest.mark.parametrize("fidelity", [None, "epochs"])
+def test_a_range_that_has_changed_is_searched(fidelity):
+    """From the third trial with it on."""
+
+    def objective(high):
+        def value(trial):
+            own = 1 / trial.suggest_int("epochs", 1, 9) if fidelity else 0.0
+            return (trial.suggest_float("x", 0, high) - 1.5) ** 2 + own
+
+        return value
+
+    study = optuna.create_study(sampler=Sampler(fidelity))
+    study.optimize(objective(1.0), n_trials=8)
+    study.optimize(objective(2.0), n_trials=12)
+    late = study.trials[-8:]
+    assert min(abs(t.params["x"] - 1.5) for t in late) < 0.05
+    assert fidelity is None or {t.params["epochs"] for t in late} != {9}
+
+
+def test_a_parameter_that_came_later_is_drawn_at_random_and_told():
+    study = optuna.create_study(sampler=Sampler())
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=4)
+    with pytest.warns(UserWarning, match=r"'y' is drawn at random: 2 of 6 trials have it, and a new study searches it"):
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1) + trial.suggest_float("y", 0, 1), n_trials=4)

@@ -221,3 +221,12 @@ def test_a_small_space_is_used_up():
     space = Space((SPACE.parameters[0], Parameter("k", 1, 2, integer=True, when={"optimizer": "adam"})), (1.0,))
     rows = [tuple(space.named(x).values()) for x in space.from_unit(_grid(space)).tolist()]
     assert sorted(rows) == [("adam", 1), ("adam", 2), ("rms",), ("sgd",)]
+
+
+def test_numbers_of_a_table_are_written_as_others_write_them():
+    sizes, width = Parameter("batch", choices=(16, 32, 64)), Parameter("width", 0, 100, integer=True)
+    assert (sizes.encode_text("16.0"), sizes.encode_text("32"), width.encode_text("64.0")) == (0.0, 1.0, 64.0)
+    assert Parameter("on", choices=(True, False)).encode_text("true") == 0.0
+    for parameter, given in ((sizes, "6_4"), (width, "1_0"), (Parameter("on", choices=(True, False)), "1")):
+        with pytest.raises(SettingError):
+            parameter.encode_text(given)

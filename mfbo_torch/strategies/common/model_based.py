@@ -18,7 +18,7 @@ from mfbo_torch.acquisition.optimize_mixed import alternated
 from mfbo_torch.history import History, Query, Recommendation, Record, points, values
 from mfbo_torch.models.outcome_transform import IDENTITY, Warp
 from mfbo_torch.strategies.base import Strategy
-from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, OBSERVED_RADIUS, apart, clear
+from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, OBSERVED_RADIUS, apart, clear, used_up
 from mfbo_torch.strategies.common.failure_model import Failures
 from mfbo_torch.strategies.common.fit_schedule import Surrogate, draw_seed, quiet, seeded
 from mfbo_torch.strategies.common.initial_design import allowed, sobol, uniform
@@ -93,7 +93,9 @@ class ModelBased(Strategy):
         """The fidelity of the next initial query, ``None`` once all of them were queried."""
         if snapshot.first_of_model is not None:
             return None
-        return next((m for m, count in enumerate(self.counts(snapshot)) if snapshot.initial.count(m) < count), None)
+        wanted = (m for m, count in enumerate(self.counts(snapshot)) if snapshot.initial.count(m) < count)
+        several = self.space.num_fidelities > 1  # of a finite space a fidelity may have no design left
+        return next((m for m in wanted if not (several and used_up(self.space, snapshot.records, m))), None)
 
     def decide(self, history: History) -> Query:
         return self.next_query(self.snapshot(history))

@@ -236,3 +236,10 @@ def test_what_was_meant():
     assert did_you_mean("captal", ["capital", "out"]) == "; did you mean capital?"
     assert did_you_mean("zzz", ["capital", "out"]) == ""
     assert offered("strategy") == [name for name in strategies if name[0].isupper()]
+
+
+def test_init_without_anybody_to_ask(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", None)
+    assert cli.main(["init"]) == 0
+    assert Path("mine.yaml").exists()

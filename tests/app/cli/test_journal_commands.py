@@ -6,11 +6,13 @@ import shutil
 
 import pytest
 import yaml
+from refusals import refused
 from toy import Hill
 
-from mfbo_torch import Journal, Space, maximize, minimize, run
+from mfbo_torch import Journal, Optimizer, Space, maximize, minimize, run
 from mfbo_torch.app import cli
 from mfbo_torch.history.storage.beside import digest_path
+from mfbo_torch.strategies import RandomSearch
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +76,39 @@ def test_a_run_begins_with_what_it_observed(tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(["run", str(config), "--out", str(tmp_path / "b")]) == 2
     assert "the folder or the journal of a run: folder = " in capsys.readouterr().err
+
+
+def test_known_objectives_are_told_from_the_journal(tmp_path, capsys):
+    path = tmp_path / "known.sqlite"
+    space = Space({"x": (0.0, 1.0)}, [1])
+    known = {"loss": None, "price": lambda x: 2 - x["x"]}
+    with Journal(path) as journal:
+        found = minimize(lambda x: {"loss": x**2}, space, 8, objectives=known, strategy="RandomSearch", journal=journal)
+    assert cli.main(["export", str(path)]) == 0
+    assert cli.main(["why", str(path), "1"]) == 0
+    assert "price" in capsys.readouterr().out
+    assert cli.main(["best", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"] == found.parameters
+
+
+def test_objectives_that_were_told_have_their_names_and_signs(tmp_path, capsys):
+    path = tmp_path / "told.sqlite"
+    space = Space({"x": (0.0, 1.0)}, [1], objectives={"loss": "minimize", "speed": "maximize"})
+    with Journal(path) as journal:
+        optimizer = Optimizer(RandomSearch(space=space), journal)
+        for loss in (0.3, 0.1, 0.5):
+            optimizer.tell(optimizer.ask()[0].id, {"loss": loss, "speed": 2 - loss})
+    assert cli.main(["show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "Best value" not in shown
+    assert "loss = 0.1, speed = 1.9" in shown
+
+
+@pytest.mark.parametrize("now", [{"epochs": [3, 6, 9]}, {"epochs": [30, 90]}, {"mesh": [3, 9]}, None])
+def test_told_values_keep_their_fidelity(tmp_path, now):
+    with Journal(tmp_path / "told.sqlite") as journal:
+        space = Space({"x": (0.0, 1.0)}, fidelities={"epochs": [3, 9]})
+        Optimizer(RandomSearch(space=space), journal).add({"x": 0.2}, {"epochs": 9}, 0.9)
+    other = RandomSearch(space=Space({"x": (0.0, 1.0)}, [1, 3, 10] if now is None else None, fidelities=now))
+    with Journal(tmp_path / "told.sqlite") as journal:
+        refused("journal = .*the fidelities of its own are epochs = 3, epochs = 9", Optimizer, other, journal)

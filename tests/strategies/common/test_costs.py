@@ -98,6 +98,8 @@ def test_costs_at_a_design():
     free = [replace(r, id=i, cost=0.0) for i, r in enumerate(history)]  # those a run begins with
     assert costs_at(History([replace(r, id=i) for i, r in enumerate([*free, *history])])) == costs_at(history)
     assert costs_at(History([replace(r, cost=r.cost + 7, sunk=7.0) for r in history])) == costs_at(history)
+    hung = replace(few.records[0], cost=few.records[0].cost + 3600, sunk=3600.0)
+    assert costs_at(few.updated(hung)) == costs_at(few)
     given, history = timed(MIN_RECORDS, measured=False)
     assert costs_at(history, RandomSearch(space=given)) is given.costs
 

@@ -116,3 +116,16 @@ def test_where_the_cheap_designs_are_used_up_the_best_of_them_is_promoted(most, 
     space = Space([Parameter("n", 1, most, integer=True)], costs=[1, 10])
     found = minimize(loss, space, capital)
     assert found.parameters == {"n": 2 if broken else 1}
+
+
+@pytest.mark.parametrize("costs", [(1, 3, 10), (1, 3, 9, 27), (1, 10)])
+@pytest.mark.parametrize(("size", "target_costs"), [(4, 2), (8, 4), (12, 5), (3, 3)])
+@pytest.mark.parametrize("strategy", ["MFGPUCB", "BOCA"])
+def test_a_finite_space_leaves_capital_for_the_target(costs, size, target_costs, strategy):
+    """A fidelity that wants more first queries than there are designs gives way to the next one."""
+    space = Space([Parameter("k", 1, size, integer=True)], costs=costs)
+    found = minimize(lambda k, fidelity: (k - 2) ** 2 - fidelity, space, target_costs * costs[-1], strategy=strategy)
+    assert found.success
+    counts = found.history.queries_per_fidelity(len(costs))
+    assert max(counts) <= size
+    assert counts[-1] >= 1

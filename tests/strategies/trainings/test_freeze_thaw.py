@@ -42,7 +42,7 @@ def ended(capital, tell=None, workers=1, seed=0):
         ([5], 50, (1,)),
     ],
 )
-def test_the_bracket_is_the_largest_that_the_capital_pays_for(costs, capital, size):
+def test_the_bracket_costs_about_the_capital(costs, capital, size):
     assert Bracket.of(costs, capital).size == size
 
 
@@ -188,3 +188,12 @@ def test_trainings_go_where_they_do_not_fail(seed):
     result = minimize(training, space, capital=36, seed=seed, progress=False)
     assert result.success
     assert result.parameters["rate"] >= 0.5
+
+
+@pytest.mark.parametrize(("costs", "capital"), [([1, 10], 10), ([1, 3, 9], 12), ([1, 100], 100), ([1, 3, 9, 27], 39)])
+def test_the_target_is_asked_where_nothing_continues(costs, capital):
+    """Climbing to it would cost the sum of all fidelities."""
+    space = Space([Parameter("x", 0.0, 1.0)], costs=costs)
+    found = minimize(lambda p, fidelity: (p["x"] - 0.3) ** 2, space, capital, strategy="FreezeThaw")
+    assert found.history.queries_per_fidelity(len(costs))[-1] >= 1
+    assert found.success
