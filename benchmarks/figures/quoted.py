@@ -225,7 +225,9 @@ def _tables_of_regrets() -> Iterator[Quote]:
     yield Quote(page, says + " (LogEI; twenty seeds). The worst seeds are {}, {} and {}.", currin)
     methods = (*methods[:2], "MFGPUCB (paper)")
     ends = [over_seeds(median, "regret", "regret", "BadCurrin", method, 20.0) for method in methods]
-    says = "ends at {} there, at {} without the hedge. The published settings, which assume that the fidelities are close,"
+    says = (
+        "ends at {} there, at {} without the hedge. The published settings, which assume that the fidelities are close,"
+    )
     yield Quote(page, f"{says} end at {{}}.", ends)
     taken = []
     for method in ("MFGPUCB", "MF-GIBBON"):
