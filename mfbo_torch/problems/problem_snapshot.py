@@ -128,12 +128,13 @@ def check_space(journal: Journal | None, space: Space) -> None:
             own = ", ".join(map(str, choices))
             wanted = f"a history of this problem; the choices of its own {name} begin with {own}, in this order"
             raise SettingError("journal", str(journal.path), wanted)
-    named = before.get("named", now["named"])
-    if named != now["named"] or (named and before.get("levels", now["levels"]) != now["levels"]):
-        names = ", ".join(str(level[0]) for level in before["levels"]) if named else "not named"
+    costs, named = before.get("costs", now["costs"]), before.get("named", now["named"])
+    levels = before.get("levels", now["levels"])
+    renamed = named != now["named"] and costs != now["costs"]  # the same ones may be given names
+    if renamed or (named and now["named"] and levels != now["levels"]):
+        names = ", ".join(str(level[0]) for level in levels) if named else "not named"
         wanted = f"a history of this problem; the fidelities of its own are {names}"
         raise SettingError("journal", str(journal.path), wanted)
-    costs = before.get("costs", now["costs"])
     others = isinstance(costs, list) and costs != now["costs"][: len(costs)]  # a target may be added above
     if others and len(costs) != len(now["costs"]):
         listed = ", ".join(map(str, costs))
