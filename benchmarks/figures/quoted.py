@@ -269,10 +269,9 @@ def _suite() -> Iterator[Quote]:
     yield Quote("README.md", says, [len(worse(5)), len(met), max(worse(5))])
     yield Quote("README.md", "has a smaller median on {} problems. The default", [len(worse(20))])
     for says, names in {
-        "noise at both fidelities: {} ({})": ["noisy"],
+        "noise at both fidelities: {} ({}), and Paciorek's function: {} ({})": ["noisy", "paciorek"],
         "a small network {} ({}), a cliff in four dimensions {} ({})": ["network", "cliff-4"],
         "Rosenbrock's function in five {} ({}), Levy's in five {} ({})": ["rosenbrock-5", "levy-5"],
-        "boosted trees {} ({})": ["trees"],
     }.items():
         pairs = [(report.middle(runs, name, ours, 20), report.best(runs, name, 20, ours)) for name in names]
         yield Quote("README.md", says, [value for pair in pairs for value in pair])
@@ -295,7 +294,7 @@ def _suite() -> Iterator[Quote]:
         sides.append([sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)])
     says = "larger on {} and smaller on {} at 10, larger on {} and smaller on {} at 20"
     yield Quote("docs/benchmarks.md", says, [*sides[0], *sides[1]])
-    page, says = "docs/benchmarks.md", "loss of {}, worst {} (six seeds; Optuna's Hyperband {}, worst {})"
+    page, says = "docs/benchmarks.md", "loss of {}, worst {} (ten seeds; Optuna's Hyperband {}, worst {})"
     both_ends = [of(runs, "noisy", m, 20) for m in (ours, "OptunaHyperband") for of in (report.middle, report.worst)]
     yield Quote(page, says, both_ends)
 
@@ -321,12 +320,12 @@ def _suite() -> Iterator[Quote]:
     says = "another method is ahead on {} of {} problems; with ten, on {} ("
     yield Quote(page, says, [len(worse(5)), len(met), len(worse(10))])
     for capital, says in {
-        20: "at 20 is {} (six seeds), against {} for expected improvement",
+        20: "at 20 is {} (ten seeds), against {} for expected improvement",
         5: "has learned this, it is {} against {}.",
     }.items():
         found = [report.middle(runs, "useless", method, capital) for method in (ours, report.BASELINE)]
         yield Quote(page, says, found)
-    yield Quote(page, "at a median loss of {} at 20 (six seeds", [report.middle(runs, "noisy", ours, 20)])
+    yield Quote(page, "at a median loss of {} at 20 (ten seeds", [report.middle(runs, "noisy", ours, 20)])
 
 
 def _doors() -> Iterator[Quote]:

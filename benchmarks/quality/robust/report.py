@@ -166,10 +166,13 @@ def versions(runs: Runs) -> list[str]:
     if len(names) < 2:
         return []
     first, *others = names
-    lines = ["", "## The default and its other versions", "", f"Median loss divided by that of `{first}`.", ""]
+    lines = ["", "## The default and its other versions", "", f"Median loss divided by that of `{first}`, same seeds.", ""]
     body = []
     for name in problems_of(runs):
-        ratios = [middle(runs, name, m, c) / middle(runs, name, first, c) for m in others for c in CAPITALS]
+        pairs = [[runs.get((name, m, c), []) for m in (version, first)] for version in others for c in CAPITALS]
+        few = [[run.loss for run in some[: min(map(len, both))]] for both in pairs for some in both]
+        medians = [median(losses) if losses else math.nan for losses in few]
+        ratios = [of / by for of, by in zip(medians[::2], medians[1::2], strict=True)]
         if not all(map(math.isnan, ratios)):
             body.append([name, *("" if math.isnan(ratio) else f"{ratio:.2g}" for ratio in ratios)])
     return lines + markdown(["problem", *(f"{m} at {c}" for m in others for c in CAPITALS)], body)
