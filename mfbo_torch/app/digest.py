@@ -126,15 +126,18 @@ def rows(known: Known, values: Mapping[str, Any], history: History, finished: bo
 
 def rows_of_journal(history: History, space: Known | None) -> Rows:
     """What a journal says by itself: numbers as they were told, and names where the space is known."""
-    fidelities = max((r.query.fidelity for r in history), default=0) + 1
+    fidelities = max((r.query.fidelity for r in history), default=0) + 1 if space is None else len(space["costs"])
+    names = {m: name for name, start, stop in (space or {}).get("levels", ()) for m in range(start, stop)}
     best = history.best(fidelities - 1)
     found = [("Queries", str(len(history))), ("Spent", f"{history.spent:g}")]
     counts = zip(history.queries_per_fidelity(fidelities), history.spent_per_fidelity(fidelities), strict=True)
-    found += [(f"  fidelity {m}", f"{spent:g} for {_queries(count)}") for m, (count, spent) in enumerate(counts)]
+    spending = [f"{spent:g} for {_queries(count)}" for count, spent in counts]
+    found += [(f"  {names.get(m, f'fidelity {m}')}", told) for m, told in enumerate(spending)]
     if space is not None and (objectives := space.get("objectives")):
         found += _front(objectives, space, {}, history)
     elif best is not None:
-        found.append(("Best value", f"{best.value:.8g} as it was told, larger is better, at fidelity {fidelities - 1}"))
+        there = names.get(fidelities - 1, f"fidelity {fidelities - 1}").replace("target", "the target")
+        found.append(("Best value", f"{best.value:.8g} as it was told, larger is better, at {there}"))
         numbers = ", ".join(f"{value:.6g}" for value in best.query.x)
         found.append(("at", numbers if space is None else point(named(space, best.query.x))))
     found.append(("Failed", str(len(history.select(Status.FAILED)))))
