@@ -136,7 +136,8 @@ def rows_of_journal(history: History, space: Known | None) -> Rows:
     if space is not None and (objectives := space.get("objectives")):
         found += _front(objectives, space, {}, history)
     elif best is not None:
-        there = names.get(fidelities - 1, f"fidelity {fidelities - 1}").replace("target", "the target")
+        there = f"fidelity {fidelities - 1}" if space is None else "the target"
+        there = names[fidelities - 1] if space is not None and space["named"] else there
         found.append(("Best value", f"{best.value:.8g} as it was told, larger is better, at {there}"))
         numbers = ", ".join(f"{value:.6g}" for value in best.query.x)
         found.append(("at", numbers if space is None else point(named(space, best.query.x))))
