@@ -365,8 +365,8 @@ def _rows_of(file: FileIO, unfinished: Path) -> list[list[str]]:
 
 
 def _add(file: FileIO, rows: Iterable[Row], unfinished: Path) -> None:
-    """Put rows at the end, numbers with eight digits; as long as they are not all there, a note beside the file says where
-    they began."""
+    """Put rows at the end, numbers with eight digits; as long as they are not all there, a note beside the file says
+    where they began."""
     text = StringIO(newline="")
     lines = [[*row[:4], *(f"{v:.8g}" if isinstance(v, float) else v for v in row[4:])] for row in rows]
     csv.writer(text, lineterminator="\n").writerows(lines)

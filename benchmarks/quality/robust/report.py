@@ -166,7 +166,8 @@ def versions(runs: Runs) -> list[str]:
     if len(names) < 2:
         return []
     first, *others = names
-    lines = ["", "## The default and its other versions", "", f"Median loss divided by that of `{first}`, same seeds.", ""]
+    lines = ["", "## The default and its other versions", ""]
+    lines += [f"Median loss divided by that of `{first}`, same seeds.", ""]
     body = []
     for name in problems_of(runs):
         pairs = [[runs.get((name, m, c), []) for m in (version, first)] for version in others for c in CAPITALS]
