@@ -1,6 +1,6 @@
 """Problems to optimise: synthetic functions, real ones on public data, bandits, and the user's own.
 
-Keys in brackets, such as [Kandasamy2016mfgpucb], stand for these sources:
+References:
 
 .. [Golovin2017vizier]
     D. Golovin et al. Google Vizier: A Service for Black-Box Optimization. KDD 2017.

@@ -18,6 +18,7 @@ FIXED = {
     "initial": "belongs to the initial design, with which a run begins before its model decides",
     "random": "is a random design; no model proposed it",
     "halving": "is successive halving's: this training is among the best third of its stage, so it goes on",
+    "last": "is the best design so far: the capital pays for it at the target, and for nothing else before that",
     "division": "divides the rectangle that may hold the best value for some slope (DIRECT); there is no model",
     "arm": "plays the arm that may still be the best, by the values of each arm so far and their number",
 }

@@ -71,9 +71,9 @@ class MultiFidelityModelBased(ModelBased):
         return fidelity if near.any() or risk * costs[fidelity] <= costs[0] else 0
 
     def free(self, fidelity: int, snapshot: Snapshot) -> int:
-        """That of :meth:`left`; or, while nothing is pending, the highest one below it that the rest of
-        the capital still pays for. Where costs are measured, or trainings continue, what a query takes is not known so
-        exactly: there it ends."""
+        """That of :meth:`left`; or, while nothing is pending, the highest one below it that the rest of the capital
+        still pays for. Where costs are measured, or trainings continue, what a query takes is not known so exactly:
+        there it ends."""
         wanted, costs = self.left(fidelity, snapshot), snapshot.costs
         if self.capital is None or self.space.measured or self.space.continues or snapshot.pending:
             return wanted

@@ -75,7 +75,7 @@ class FreezeThaw(Strategy):
         if not costs[target] <= self._left(history) < costs[target] + costs[query.fidelity]:
             return query
         best = max(snapshot.done, key=lambda r: (r.query.fidelity, r.value), default=None)
-        return Query(query.x if best is None else best.query.x, target, query.meta)
+        return Query(query.x, target, query.meta) if best is None else Query(best.query.x, target, {"stage": "last"})
 
     def _left(self, history: History) -> float:
         return math.inf if self.capital is None else payable(self.capital) - history.spent

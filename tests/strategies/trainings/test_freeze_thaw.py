@@ -197,3 +197,7 @@ def test_the_target_is_asked_where_nothing_continues(costs, capital):
     found = minimize(lambda p, fidelity: (p["x"] - 0.3) ** 2, space, capital, strategy="FreezeThaw")
     assert found.history.queries_per_fidelity(len(costs))[-1] >= 1
     assert found.success
+    first = next(r for r in found.history if r.query.fidelity == len(costs) - 1)
+    if first.id:
+        assert "mean" not in first.query.meta  # what was expected elsewhere
+        assert "the capital pays for it at the target" in found.explain(first)
