@@ -179,7 +179,7 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
         place.forget()
         with suppress(OSError):
             if self._placement.kind == "submitit":
-                os.kill(int(place.id), signal.SIGTERM)
+                os.kill(int(place.id), signal.SIGKILL)  # submitit passes over SIGTERM until run_job has begun
             else:
                 subprocess.run(["scancel", place.id], check=False, capture_output=True)
 
