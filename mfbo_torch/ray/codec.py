@@ -92,7 +92,7 @@ def _levels(
     if not all(isinstance(value, str | Real) for value in values) or len(set(values)) < len(values):
         raise SettingError("fidelity", name, f"a parameter whose values are different numbers or texts, not {values}")
     prices = {value: value for value in values} if costs is None else dict(costs)
-    if set(prices) != set(values) or not all(isinstance(price, Real) and price > 0 for price in prices.values()):
+    if set(prices) != set(values) or not all(isinstance(price, Real) and float(price) > 0 for price in prices.values()):
         raise SettingError("costs", costs, f"a positive number for each value of {name}: {', '.join(map(str, values))}")
     ordered = sorted(values, key=lambda value: prices[value])
     return ordered, [float(prices[value]) for value in ordered]
