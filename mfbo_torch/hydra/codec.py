@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, QuotedString
+from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString, RangeSweep
 
 from mfbo_torch.space import Parameter
 from mfbo_torch.space.codec import Codec, Coordinate
@@ -78,7 +78,10 @@ def _coordinate(name: str, override: Override) -> Coordinate:
 
 
 def _values(override: Override) -> list[Any]:
-    """What is swept, numbers as such; the rest as Hydra writes it."""
+    """What is swept, in the order it was written, numbers as such; the rest as Hydra writes it."""
+    swept = override.value()
+    if isinstance(swept, ChoiceSweep | RangeSweep):
+        swept.shuffle = False  # a history and costs number the values: their order is to be the same in each process
     written = list(override.sweep_string_iterator())
     plain = [value.text if isinstance(value, QuotedString) else value for value in override.sweep_iterator()]
     return plain if all(isinstance(value, Real) and not isinstance(value, bool) for value in plain) else written

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, ValueType
 from hydra.core.utils import JobReturn
 
 from mfbo_torch import strategies
@@ -55,7 +55,7 @@ def spend(
     whole("hydra.sweeper.workers", workers)
     place = Path(folder).absolute()
     place.mkdir(parents=True, exist_ok=True)
-    lines, priced = [override.input_line for override in overrides], None if costs is None else [*map(float, costs)]
+    lines, priced = [*map(_line, overrides)], None if costs is None else [*map(float, costs)]
     _same(place, {"overrides": lines, "fidelity": fidelity, "costs": priced, "maximize": maximize})
     sign, returns, mistakes = 1.0 if maximize else -1.0, [], list[str]()
     with Journal(place / HISTORY) as journal:
@@ -76,6 +76,13 @@ def spend(
     results = {"name": "mfbo", "best_evaluated_params": found, "best_evaluated_result": value}
     write_text(place / RESULTS, yaml.safe_dump(results, sort_keys=False))
     return returns
+
+
+def _line(override: Override) -> str | None:
+    """An override as it was written; of a glob the options that it stands for, which other files change."""
+    if override.value_type != ValueType.GLOB_CHOICE_SWEEP:
+        return override.input_line
+    return f"{override.get_key_element()}={','.join(override.sweep_string_iterator())}"
 
 
 def _same(place: Path, sweep: dict[str, Any]) -> None:

@@ -32,6 +32,9 @@ def codec_of(config: Mapping[str, Any], fidelity: str | None, costs: Mapping[Any
     levels, prices = [None], [1.0]
     if fidelity is not None:
         levels, prices = _levels(fidelity, found.pop(fidelity, None), costs, list(found))
+    for name, domain in found.items():
+        if isinstance(domain, Categorical) and any(parse_spec_vars({name: [*domain.categories]})[1:]):
+            raise SettingError(name, "a choice", "of values alone: no domain within a choice is searched")
     single = {name: d.categories[0] for name, d in found.items() if isinstance(d, Categorical) and len(d) == 1}
     found = {name: domain for name, domain in found.items() if name not in single}
     if not found:
@@ -89,7 +92,7 @@ def _levels(
     if not all(isinstance(value, str | Real) for value in values) or len(set(values)) < len(values):
         raise SettingError("fidelity", name, f"a parameter whose values are different numbers or texts, not {values}")
     prices = {value: value for value in values} if costs is None else dict(costs)
-    if set(prices) != set(values) or not all(isinstance(price, int | float) and price > 0 for price in prices.values()):
+    if set(prices) != set(values) or not all(isinstance(price, Real) and float(price) > 0 for price in prices.values()):
         raise SettingError("costs", costs, f"a positive number for each value of {name}: {', '.join(map(str, values))}")
     ordered = sorted(values, key=lambda value: prices[value])
     return ordered, [float(prices[value]) for value in ordered]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,15 @@ from mfbo_torch.strategies import MFGPUCB
 from mfbo_torch.strategies.base import Strategy
 from mfbo_torch.strategies.by_name import strategy_of
 from mfbo_torch.utils.errors import SettingError
-from mfbo_torch.utils.validation import describe
+from mfbo_torch.utils.validation import describe, number, one_of
 
 
 class Searcher(TuneSearcher):
     """A strategy as the ``search_alg`` of Ray Tune.
 
     It chooses the parameters of each trial, and how far it goes: ``fidelity`` names the parameter that says so, of
-    which short trials come first. No scheduler is needed to stop trials early, and none should.
+    which short trials come first. No scheduler is needed to stop trials early, and none should: Tune does not say that
+    it has stopped a trial, whose last value would be taken for that of the whole trial.
 
     Args:
         fidelity: The parameter whose values are the fidelities, as in ``{"epochs": tune.choice([3, 9, 27])}``.
@@ -61,6 +63,7 @@ class Searcher(TuneSearcher):
         self._codec: Codec | None = None
         self._optimizer: Optimizer | None = None
         self._ids: dict[str, int] = {}
+        self._unheard: set[str] = set()  # in flight when they were saved: Tune may have given them up
         self._refused: History | None = None  # after which no trial could begin
 
     @property
@@ -73,9 +76,13 @@ class Searcher(TuneSearcher):
         if self._optimizer is not None:
             return False
         self._metric, self._mode = metric or self._metric, mode or self._mode
+        if not isinstance(self._metric, str):
+            raise SettingError("metric", self._metric, "the name of what trials report, in TuneConfig or here")
+        one_of("mode", self._mode, ("min", "max"))
         self._config = config
-        samples = max(spec.get("num_samples") or 0, 0) or 100  # -1 goes on until Tune's time has run out
-        self._total = self.capital or float(samples) * codec_of(*self._space).space.costs[-1]
+        costs, samples = codec_of(*self._space).space.costs, spec.get("num_samples") or -1
+        samples = samples if 0 < samples < sys.maxsize else 100  # -1, to Tune the largest, goes on until time is out
+        self._total = samples * costs[-1] if self.capital is None else number("capital", self.capital, costs[0])
         self._begin(History())
         return True
 
@@ -92,14 +99,20 @@ class Searcher(TuneSearcher):
         spent."""
         if self._optimizer is None or self._codec is None:
             raise SettingError("param_space", None, "given to the Tuner, with something to search")
-        known = self._optimizer.history
-        queried = [] if known is self._refused else self._optimizer.ask(capital=self.capital or math.inf)
+        known, waits, queried = self._optimizer.history, not self._ids.keys() <= self._unheard, []
+        if known is not self._refused:
+            decision = self._optimizer.deciding()()
+            queried = self._optimizer.accept(decision, capital=self.capital or math.inf, waits=waits)
         if not queried:
             self._refused = known
-            return None if known.pending else str(TuneSearcher.FINISHED)
+            return None if waits else str(TuneSearcher.FINISHED)
         self._ids[trial_id] = queried[0].id
         query = queried[0].query
         return nested(self._codec.decode(query.x, query.fidelity))
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Note that a trial is in flight."""
+        self._unheard.discard(trial_id)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Take in the last value of a trial, or that it has failed."""
@@ -122,7 +135,8 @@ class Searcher(TuneSearcher):
         Path(checkpoint_path).write_bytes(cloudpickle.dumps(kept))
 
     def restore(self, checkpoint_path: str) -> None:
-        """Go on where a saved search was; trials in flight then are still to come."""
+        """Go on where a saved search was; trials in flight then may come, but none is waited for until it reports."""
         kept = cloudpickle.loads(Path(checkpoint_path).read_bytes())
         self._metric, self._mode, self._config, self._total, records, self._ids = kept
+        self._unheard = {*self._ids}
         self._begin(History(records))

@@ -166,6 +166,32 @@ def test_another_sweep_is_refused_in_a_folder(other, tmp_path):
     )
 
 
+def test_a_shuffled_sweep_numbers_its_values_as_they_were_written():
+    """In a history, and in the order of the costs, they are the same in every process."""
+    swept = overrides("kind=shuffle(f,e,d,c,b,a)", "size=shuffle(small,medium,large,huge)")
+    codec = SweepCodec(swept, "size", [1, 2, 3, 4])
+    assert [codec.job((float(i),), 0)[0] for i in range(6)] == [f"kind={kind}" for kind in "fedcba"]
+    assert codec.levels == ["small", "medium", "large", "huge"]
+
+
+def test_a_glob_of_other_options_is_another_sweep(tmp_path):
+    class Files:
+        def __init__(self, *names):
+            self.names = names
+
+        def get_group_options(self, group, results_filter):
+            return [*self.names]
+
+    def swept(*names):
+        return OverridesParser.create(config_loader=Files(*names)).parse_overrides(["db=glob(*,exclude=old*)"])
+
+    launched, given = Launched(float), SETTINGS | {"maximize": False}
+    spend(swept("my", "pg"), launched, str(tmp_path), capital=1, **given)
+    spend(swept("my", "old", "pg"), launched, str(tmp_path), capital=2, **given)
+    refused("hydra.sweep.dir", spend, swept("lite", "my", "pg"), launched, str(tmp_path), capital=3, **given)
+    assert launched.count == 2
+
+
 def with_plugin(place):
     """The environment in which Hydra finds the plugin where an installed package has it."""
     (place / "hydra_plugins").mkdir()

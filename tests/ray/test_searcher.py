@@ -3,6 +3,7 @@
 import os
 import sys
 
+import numpy as np
 import pytest
 from installed import installed
 from refusals import refused
@@ -108,9 +109,48 @@ def test_trials_that_fail_or_report_nothing_are_failures():
     assert [record.status for record in searcher.history] == [Status.FAILED] * len(ends)
 
 
+@pytest.mark.parametrize("reports", [False, True])
+def test_a_trial_that_was_in_flight_is_waited_for_once_it_reports(reports, tmp_path):
+    """Tune gives trials up when it is restored with ``resume_unfinished=False``, and tells nobody."""
+    first = began(capital=100.0, strategy="RandomSearch")
+    assert isinstance(first.suggest("0"), dict)
+    first.save(str(tmp_path / "kept"))
+    second = Searcher(fidelity="epochs", capital=100.0)
+    second.restore(str(tmp_path / "kept"))
+    if reports:
+        second.on_trial_result("0", {"loss": 1.0})
+    begun = 1
+    while isinstance(config := second.suggest(str(begun)), dict):
+        second.on_trial_complete(str(begun), {"loss": loss(config)})
+        begun += 1
+    assert config == (None if reports else Searcher.FINISHED)
+    second.on_trial_complete("0", {"loss": 1.0})
+    assert len(second.history.done) == begun
+
+
+@pytest.mark.parametrize(
+    ("metric", "mode", "said"), [(None, "min", "^metric = None"), (["a"], ["max"], "^metric = "), ("a", None, "^mode")]
+)
+def test_what_is_optimised_is_to_be_said(metric, mode, said):
+    refused(said, Searcher(fidelity="epochs").set_search_properties, metric, mode, SPACE)
+
+
+def test_fidelities_of_numpy_are_their_costs():
+    searcher = Searcher(fidelity="epochs", metric="loss", mode="min", strategy="RandomSearch")
+    space = {"rate": tune.uniform(0, 1), "epochs": tune.choice([*np.array([9, 3])])}
+    assert searcher.set_search_properties(None, None, space, num_samples=3)
+    assert searcher.suggest("0")["epochs"] == 9
+
+
 @pytest.mark.parametrize(
     ("settings", "config", "said"),
     [
+        *(({"capital": capital}, SPACE, "^capital = ") for capital in (0, -1, 2.0, "9", float("nan"))),
+        (
+            {"fidelity": None},
+            {"rate": tune.uniform(0, 1), "model": tune.choice([{"width": tune.randint(1, 9)}, {}])},
+            "^model = 'a choice': must be of values alone",
+        ),
         ({"fidelity": "epoch"}, SPACE, "^fidelity = 'epoch': must be a parameter with tune.choice"),
         ({"costs": {3: 1.0}}, SPACE, "^costs = .*: must be a positive number for each value of epochs"),
         ({}, {"rate": tune.grid_search([1, 2])}, "^rate = 'grid_search': must be tune.choice"),
@@ -167,7 +207,15 @@ def test_steps_are_tried_once_each_and_lie_in_their_range():
     assert all(10 <= each["c"] <= 1000 and each["c"] % 10 == 0 for each in found)
 
 
-def test_samples_without_end_are_no_negative_capital():
-    searcher = Searcher(fidelity="epochs", metric="loss", mode="min", strategy="MFNaive")
-    assert searcher.set_search_properties(None, None, SPACE, num_samples=-1)
-    assert [searcher.suggest(str(i))["epochs"] for i in range(3)] == [3, 3, 3]
+@pytest.mark.parametrize("samples", [-1, sys.maxsize])  # what Tune makes of -1
+def test_samples_without_end_are_a_hundred_to_plan_for(samples):
+    planned = []
+
+    class Planned(RandomSearch):
+        def bind(self, space, capital=None):
+            planned.append(capital)
+            return super().bind(space, capital)
+
+    searcher = Searcher(fidelity="epochs", metric="loss", mode="min", strategy=Planned())
+    assert searcher.set_search_properties(None, None, SPACE, num_samples=samples)
+    assert planned == [2700.0]

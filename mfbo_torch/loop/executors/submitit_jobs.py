@@ -178,10 +178,10 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
     def _withdraw(self, place: _Submitted) -> None:
         place.forget()
         with suppress(OSError):
-            if self._placement.kind == "submitit":
-                os.kill(int(place.id), signal.SIGTERM)
-            else:
-                subprocess.run(["scancel", place.id], check=False, capture_output=True)
+            if self._placement.kind == "slurm":
+                _said(["scancel", place.id])
+            elif place.id in _processes([place.id]):
+                os.kill(int(place.id), signal.SIGKILL)  # submitit passes over SIGTERM until run_job has begun
 
     def _states(self, jobs: Iterable[_Submitted], force: bool = False) -> dict[str, str] | None:
         """The states of jobs by their numbers; ``None`` while nobody says them, or when last asked a moment ago."""

@@ -195,6 +195,8 @@ class UserProblem(FunctionProblem):
             from_settings(name, form, f"parameters.{name}") if isinstance(form, Mapping) else parameter_of(name, form)
             for name, form in parameters.items()
         )
+        if candidates is not None and not len(candidates):
+            raise SettingError("candidates", candidates, "at least one design, or left out")
         linear, limits = kinds_of(constraints)
         wanted = () if objectives is None else objectives_of(objectives, None, reference, maximize=maximize)
         if objectives is None and reference is not None:

@@ -198,6 +198,7 @@ def test_candidates():
     assert problem.reward(problem.space.candidates[1], 0) == 64.0
     for wrong in ([1e-3, 32.5], [1e-3], 7):
         refused(r"^candidates = .*: must be 2 numbers each", UserProblem, **settings, candidates=[[1e-3, 32], wrong])
+    refused(r"^candidates = \[\]: must be at least one design", UserProblem, **settings, candidates=[])
 
 
 def test_a_subclass_may_evaluate_in_its_own_way():
