@@ -17,6 +17,8 @@ from mfbo_torch.loop.executors.workers import POLL_SECONDS, Call, Workers, fail,
 
 Place = TypeVar("Place")
 """Where an evaluation is, as the cluster's library says it."""
+PLACING_SECONDS = 60.0
+"""Seconds that the end waits for an evaluation that is just being placed, to end it too."""
 
 
 class ClusterWorkers(Workers, Generic[Place]):
@@ -31,7 +33,8 @@ class ClusterWorkers(Workers, Generic[Place]):
         self._lock, self._wake, self._over = threading.RLock(), threading.Event(), False
         self._waiting: deque[Call] = deque()
         self._placed: dict[Call, Place] = {}
-        threading.Thread(target=self._watch, name=f"mfbo-{type(self).__name__}", daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, name=f"mfbo-{type(self).__name__}", daemon=True)
+        self._thread.start()
 
     @abstractmethod
     def _look(self) -> None:
@@ -90,13 +93,14 @@ class ClusterWorkers(Workers, Generic[Place]):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls; end the present ones, or wait for them."""
-        if cancel_futures:
-            for call in [*self._waiting, *self._placed]:
-                call.cancel()
-        elif wait:
+        if wait and not cancel_futures:
             wait_for([call for call in [*self._waiting, *self._placed] if not call.cancelled()])
         self._over = True
         self._wake.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join(PLACING_SECONDS if wait else 0)
+        for call in [*self._waiting, *self._placed] if cancel_futures else ():
+            call.cancel()
 
 
 def parcel(content: bytes) -> bytes:

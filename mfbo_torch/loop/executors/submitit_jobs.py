@@ -6,10 +6,13 @@ import errno
 import math
 import os
 import pickle
+import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -18,9 +21,18 @@ from shutil import which
 from typing import Any, NamedTuple
 
 from mfbo_torch.loop.executors.cluster import ClusterWorkers, loaded, opened, parcel
-from mfbo_torch.loop.executors.processes import in_processes
+from mfbo_torch.loop.executors.processes import GRACE, in_processes
 from mfbo_torch.loop.executors.resources import Placement
-from mfbo_torch.loop.executors.workers import Call, WorkerLost, Workers, answer, answered, without_ctrl_c
+from mfbo_torch.loop.executors.workers import (
+    POLL_SECONDS,
+    Call,
+    WorkerLost,
+    Workers,
+    answer,
+    answered,
+    exit_process,
+    without_ctrl_c,
+)
 from mfbo_torch.utils.errors import SettingError
 from mfbo_torch.utils.files import temporary_folder
 from mfbo_torch.utils.output_streams import logger
@@ -106,6 +118,8 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
                 self._gone[call] = self._gone.get(call, 0) + 1
                 if self._gone[call] >= LOOKS:
                     self._lose(call, job, states.get(job.id, ""))
+            elif states is not None:
+                self._gone.pop(call, None)
 
     def _collect(self, call: Call, job: _Submitted) -> None:
         from mfbo_torch.loop.executors import results  # loads torch, which settings do not need
@@ -130,7 +144,9 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
         del self._gone[call]
         self._sent[call] = self._sent.get(call, 0) + 1
         if state.startswith(OF_CLUSTER) and self._sent[call] <= REQUEUES and not call.cancelled():
-            self._placed[call] = self._submitted(call, job.folder)
+            call.begun = None
+            self._waiting.appendleft(call)
+            del self._placed[call]
             return
         if state.startswith("TIMEOUT"):
             self._end(call, TimeoutError(f"job {job.id} was ended by its time limit"))
@@ -146,7 +162,9 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
             job = _Submitted(folder, path.name.removesuffix(SUBMITTED))
             if not job.id.isdecimal():  # no job's number, and an option of the scheduler's commands perhaps
                 continue
-            while (states := self._states([job], force=True)) is None and not job.result.exists() and not self._over:
+            while (states := self._states([job], force=True)) is None and not job.result.exists():
+                if self._over:
+                    raise CancelledError
                 time.sleep(QUEUE_SECONDS)  # the scheduler does not answer, and may know it
             if job.result.exists() or (states or {}).get(job.id, "").startswith(ALIVE):
                 return job
@@ -170,8 +188,10 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
         )
         if not local and minutes is None:
             executor.parameters["time"] = None  # the partition's own; submitit's would be five minutes
-        (folder / BEGUN).unlink(missing_ok=True)
+        for left in [folder / BEGUN, *folder.glob("*.pkl"), *folder.glob(".*.sh")]:
+            left.unlink(missing_ok=True)  # the new job may have the number of an earlier one
         with without_ctrl_c():
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # a terminal that closes ends the driver only
             job = executor.submit(run_job, call.content, self.timeout, needs.cpus)
         return _Submitted(folder, job.job_id)
 
@@ -180,13 +200,13 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
         with suppress(OSError):
             if self._placement.kind == "slurm":
                 _said(["scancel", place.id])
-            elif place.id in _processes([place.id]):
+            elif place.id in (_processes([place]) or {}):
                 os.kill(int(place.id), signal.SIGKILL)  # submitit passes over SIGTERM until run_job has begun
 
     def _states(self, jobs: Iterable[_Submitted], force: bool = False) -> dict[str, str] | None:
         """The states of jobs by their numbers; ``None`` while nobody says them, or when last asked a moment ago."""
         if self._placement.kind == "submitit":
-            return _processes([job.id for job in jobs])
+            return _processes(jobs)
         if not force and time.monotonic() - self._looked < QUEUE_SECONDS:
             return None
         self._looked = time.monotonic()
@@ -195,23 +215,33 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
         return None if found is None else {id: state for id, _, state in lines}
 
 
-def _processes(ids: list[str]) -> dict[str, str]:
-    """Those among some processes of this machine that are submitit's, and no others that have their numbers now."""
-    lines = (_said(["ps", "-o", "pid=,stat=,args=", "-p", ",".join(ids)]) or "").splitlines() if ids else []
-    found = [line.split(None, 2) for line in lines]
-    return {id: "RUNNING" for id, state, arguments in found if "submitit" in arguments and not state.startswith("Z")}
+def _processes(jobs: Iterable[_Submitted]) -> dict[str, str] | None:
+    """Those among some jobs that go on as processes of this machine; others may have their numbers now.
+
+    This process is asked for too, as ``ps`` that finds none looks like one that has failed.
+    """
+    names = {job.id: job.folder.name for job in jobs}
+    said = _said(["ps", "-ww", "-o", "pid=,stat=,args=", "-p", ",".join([str(os.getpid()), *names])])
+    found = [line.split(None, 2) for line in (said or "").splitlines()]
+    alive = (id for id, state, args in found if id in names and args.endswith(names[id]) and not state.startswith("Z"))
+    return None if said is None else dict.fromkeys(alive, "RUNNING")
 
 
 def _said(command: list[str]) -> str | None:
     try:
         done = subprocess.run(command, check=False, capture_output=True, timeout=ANSWER_SECONDS)
-    except subprocess.TimeoutExpired:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return None if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
 def run_job(content: bytes, timeout: float | None, cpus: int) -> bytes:
     """The answer to a parcel, in a job; in a process of its own where it has a timeout."""
+    local = os.environ["SUBMITIT_EXECUTOR"] == "local"
+    if local:
+        os.setsid()
+    watcher = int(os.environ["SUBMITIT_LOCAL_JOB_ID"]) if local else os.getppid()
+    threading.Thread(target=_end_with, args=[watcher], daemon=True).start()
     import torch
 
     for signal_of_end in (signal.SIGTERM, signal.SIGINT):
@@ -223,6 +253,15 @@ def run_job(content: bytes, timeout: float | None, cpus: int) -> bytes:
         return answer(partial(_with_known_errors, loaded(content)))
     with in_processes(1, timeout) as process:
         return answer(lambda: _with_known_errors(process.submit(_apply, _Pickled(opened(content))).result))
+
+
+def _end_with(watcher: int) -> None:
+    """End this process with the one that watches it, or once nothing goes on but what the objective has left."""
+    while os.getppid() == watcher and threading.main_thread().is_alive():
+        threading.main_thread().join(POLL_SECONDS)
+    if os.getppid() == watcher:
+        time.sleep(GRACE)
+    exit_process()
 
 
 def _with_known_errors(call: Callable[[], Any]) -> Any:
@@ -271,6 +310,8 @@ def in_jobs(placement: Placement, workers: int, folder: Path | None, timeout: fl
         raise SettingError("executor", "submitit", "used where the command ps is found, as in Debian's procps")
     if placement.kind == "slurm" and folder is None:
         raise SettingError("folder", None, "a folder that all nodes of the cluster see")
+    if folder is not None and re.search("%[jtAa]" if placement.kind == "submitit" else "%", str(folder.absolute())):
+        raise SettingError("folder", str(folder), "a path without %: schedulers put numbers in its place")
     with temporary_folder() if folder is None else nullcontext(folder.absolute()) as place:
         jobs = SubmititJobs(placement, workers, place, timeout)
         try:
