@@ -115,9 +115,27 @@ def _trainings() -> Iterator[Quote]:
     page = "docs/how-to/trainings.md"
     says = "at most 1.05 times the smallest on {}, {} and {} of the 16 tasks at 3, 6 and 12"
     yield Quote(page, says, developed[:3])
+    done = re.findall(r"^\| FreezeThaw \|(.* of .*)\|$", (RESULTS / "trainings-trained.md").read_text(), re.MULTILINE)
+    trained, apart = ([int(n) for n in re.findall(r"(\d+) of", line)] for line in done)
+    says = "the smallest on {}, {} and {} of 16 tasks at 3, 6 and 12, and on {}, {} and {} of 5 held out"
+    yield Quote(page, says, [*trained, *apart])
+    says = "Its loss is {}, {} and {} times that of random designs with halving"
+    yield Quote(page, says, [_paired("random + halving", capital) for capital in (3, 6, 12)])
     four = [_COUNTS[a + b] for a, b in zip(*others[:2], strict=True)]
     yield Quote(page, "the smallest on {} of the 16 tasks, and on {} of the 8 held out", [developed[3], held[3]])
     yield Quote(page, f"times the smallest on {four[1]} at 6 trainings, and on {four[2]} at 12.", [])
+
+
+def _paired(rival: str, capital: float) -> float:
+    """The loss of FreezeThaw over that of a rival, trained with the same seeds: the geometric mean over the tasks."""
+    found, means = rows("trainings-trained"), list[float]()
+    for problem in {group[0] for group in found}:
+        ours, theirs = (
+            {row["seed"]: float(row["loss"]) for row in found[problem, method, capital]}
+            for method in ("FreezeThaw", rival)
+        )
+        means.append(geometric_mean(ours[seed] / theirs[seed] for seed in ours.keys() & theirs.keys()))
+    return geometric_mean(means)
 
 
 def _objectives() -> Iterator[Quote]:
