@@ -43,6 +43,8 @@ QUEUE_SECONDS = 5.0
 """Seconds between two looks at Slurm's queue; whether there is a result is looked at once a second."""
 ANSWER_SECONDS = 60.0
 """Seconds after which a scheduler that does not answer is asked again."""
+REFUSALS = 12
+"""How often in a row a scheduler that has taken jobs may refuse one while none goes on, before the run ends."""
 REQUEUES = 5
 """How often a job that the cluster has ended, and not the evaluation, is sent again."""
 LOOKS = 3
@@ -54,6 +56,8 @@ NO_LIMIT = 5_256_000
 """Minutes that a job on this machine may take where no time is given: ten years."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a disk that is full."""
+SPARE = 2**16
+"""Bytes that the disk has to have beside a result, for what submitit writes with it."""
 SUBMITTED, RESULT, BEGUN = "_submitted.pkl", "_0_result.pkl", "begun"
 
 
@@ -81,7 +85,8 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
 
     def __init__(self, placement: Placement, most: int, folder: Path, timeout: float | None = None) -> None:
         self._placement, self._most, self._folder = placement, most, folder
-        self._looked = -math.inf
+        self._looked = self._again = -math.inf
+        self._refusals, self._told = REFUSALS, ""
         self._gone: dict[Call, int] = {}
         self._sent: dict[Call, int] = {}
         super().__init__(timeout)
@@ -96,18 +101,20 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
         return parcel(cloudpickle.dumps(content))
 
     def _look(self) -> None:
-        while len(self._placed) < self._most and (call := self._next()):
+        while len(self._placed) < self._most and time.monotonic() >= self._again and (call := self._next()):
             folder = self._folder / (call.attempt.name if call.attempt else token_hex(8))
             try:
                 self._placed_at(call, self._found(folder) or self._submitted(call, folder))
+                self._refusals = 0
             except Exception as error:  # of whatever kind: submitit's own, the disk's, what sbatch says
-                if getattr(error, "errno", 0) not in FULL and self._states([], force=True) is not None:
-                    said = " ".join(str(error).split())[-300:]
+                said = " ".join(str(error).split())[-300:]
+                if not self._passes(error):
                     call.end(error=SettingError("executor", self._placement.kind, f"one that takes jobs: {said}"))
                     continue
-                LOG.warning("no job could be sent, trying again: %s", error)
+                if said != self._told:
+                    LOG.warning("no job could be sent, trying again: %s", said)
+                self._told, self._again = said, time.monotonic() + QUEUE_SECONDS
                 self._waiting.appendleft(call)
-                break
         states = self._states(self._placed.values())
         for call, job in [*self._placed.items()]:
             if call.begun is None and (job.folder / BEGUN).exists():
@@ -120,6 +127,15 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
                     self._lose(call, job, states.get(job.id, ""))
             elif states is not None:
                 self._gone.pop(call, None)
+
+    def _passes(self, error: Exception) -> bool:
+        """Whether a job that could not be sent is sent again: the disk is full, the scheduler does not answer, or it
+        refuses one after it has taken others, as where it takes only so many of a user."""
+        if getattr(error, "errno", 0) in FULL or self._states([], force=True) is None:
+            return True
+        if not self._placed:
+            self._refusals += 1
+        return self._refusals <= REFUSALS
 
     def _collect(self, call: Call, job: _Submitted) -> None:
         from mfbo_torch.loop.executors import results  # loads torch, which settings do not need
@@ -248,11 +264,29 @@ def run_job(content: bytes, timeout: float | None, cpus: int) -> bytes:
         signal.signal(signal_of_end, signal.SIG_DFL)  # submitit would go on
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # submitit would give up before the limit
     torch.set_num_threads(cpus)
-    Path(os.environ["SUBMITIT_FOLDER"], BEGUN).touch()
+    folder = Path(os.environ["SUBMITIT_FOLDER"])
+    with suppress(OSError):
+        (folder / BEGUN).touch()
     if timeout is None:
-        return answer(partial(_with_known_errors, loaded(content)))
+        return _with_room(folder, answer(partial(_with_known_errors, loaded(content))))
     with in_processes(1, timeout) as process:
-        return answer(lambda: _with_known_errors(process.submit(_apply, _Pickled(opened(content))).result))
+        of_process = answer(lambda: _with_known_errors(process.submit(_apply, _Pickled(opened(content))).result))
+    return _with_room(folder, of_process)
+
+
+def _with_room(folder: Path, content: bytes) -> bytes:
+    """The content, once the disk has room for it: submitit, which writes it, would lose it."""
+    trial = folder / "room"
+    while True:
+        try:
+            trial.write_bytes(content + bytes(SPARE))
+        except OSError as error:
+            if error.errno in FULL:
+                time.sleep(QUEUE_SECONDS)
+                continue
+        with suppress(OSError):
+            trial.unlink(missing_ok=True)
+        return content
 
 
 def _end_with(watcher: int) -> None:

@@ -1,5 +1,6 @@
 """Jobs whose numbers are others' now, schedulers that fail for a moment, and what goes on after its job."""
 
+import errno
 import os
 import pickle
 import signal
@@ -7,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from quiet_runs import until
 from refusals import refused
 
 from mfbo_torch.loop.executors import Attempt, Placement, SubmititJobs, cluster, start, submitit_jobs
-from mfbo_torch.loop.executors.submitit_jobs import _processes, _Submitted
+from mfbo_torch.loop.executors.submitit_jobs import _processes, _Submitted, _with_room
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'mfbo-torch[slurm]'")
 SAYS = {"sbatch": "echo Submitted batch job 7", "squeue": "echo '7|RUNNING'", "scancel": "true", "srun": "true"}
@@ -138,6 +140,38 @@ def test_a_preempted_job_that_cannot_be_sent_again_at_once_is_sent_later(schedul
         until((folder / "8_submitted.pkl").exists, 60)
         answer(folder / "8_0_result.pkl", 3)
         assert future.result(60) == 3
+
+
+def test_a_scheduler_that_takes_only_so_many_jobs_gets_the_others_later(scheduler, tmp_path, caplog):
+    folder, tries = tmp_path / "jobs", tmp_path / "tries"
+    scheduler(
+        "sbatch", f"[ -e {folder}/b ] || exec echo Submitted batch job 7; echo >> {tries}; echo Limit >&2; exit 1"
+    )
+    with start("slurm", 2, folder=folder) as workers:
+        one = workers.submit(len, "a", attempt=Attempt("a", 0))
+        until((folder / "a" / "7_submitted.pkl").exists, 60)
+        two = workers.submit(len, "b", attempt=Attempt("b", 0))
+        until(lambda: tries.exists() and tries.stat().st_size > submitit_jobs.REFUSALS + 3, 60)
+        assert not two.done()
+        answer(folder / "a" / "7_0_result.pkl", 1)
+        assert one.result(60) == 1
+        assert "must be one that takes jobs" in str(two.exception(60))  # as none goes on that it could be too many for
+    assert sum("Limit" in record.message for record in caplog.records) == 1
+
+
+def test_a_job_waits_while_there_is_no_room_for_its_result(tmp_path, monkeypatch):
+    full, written = iter([errno.ENOSPC, errno.EDQUOT]), []
+
+    def write(path, content):
+        if error := next(full, None):
+            raise OSError(error, os.strerror(error))
+        written.append(path)
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    monkeypatch.setattr(submitit_jobs, "QUEUE_SECONDS", 0.0)
+    assert _with_room(tmp_path, b"value") == b"value"
+    assert len(written) == 1
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_job_that_is_being_sent_at_the_end_is_cancelled(scheduler, tmp_path):
