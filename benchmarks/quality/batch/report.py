@@ -86,20 +86,20 @@ def reached(run: Run, regret: float, name: str) -> float:
 
 
 def worker_table(runs: Runs) -> list[str]:
-    """For each problem: median regret at the end, simulated time, and when regrets were reached."""
+    """For each problem: median and worst regret at the end, simulated time, and when regrets were reached."""
     lines: list[str] = []
     for problem in dict.fromkeys(problem for problem, _ in runs):
         own = {label: trials for (name, label), trials in runs.items() if name == problem}
         alone = next(iter(own.values()))
         body = []
         for label, trials in own.items():
-            least = median(float(run["minimum"][-1]) for run in trials.values())
+            ends = [float(run["minimum"][-1]) for run in trials.values()]
             base = median(float(run["minimum"][-1]) for run in alone.values())
             time = median(float(run["time"][-1]) for run in trials.values())
             usual = median(float(run["time"][-1]) for run in alone.values())
-            quicker = [f"{least:.3g}", f"{least / base:.2f}", f"{time:.4g}", f"{usual / time:.1f}"]
-            body.append([label, str(len(trials)), *quicker])
-        head = ["workers", "trials", "median regret", "ratio", "simulated time", "times quicker"]
+            quicker = [f"{median(ends) / base:.2f}", f"{time:.4g}", f"{usual / time:.1f}"]
+            body.append([label, str(len(trials)), f"{median(ends):.3g}", f"{max(ends):.3g}", *quicker])
+        head = ["workers", "trials", "median regret", "worst", "ratio", "simulated time", "times quicker"]
         lines += [f"## {problem}", "", *markdown(head, body)]
         lines += ["", "Median simulated time (and evaluations) until a regret is reached, and times quicker than the"]
         lines += ["first; a dash where fewer than half of the trials reached it.", ""]
