@@ -56,9 +56,10 @@ def spend(
     place = Path(folder).absolute()
     place.mkdir(parents=True, exist_ok=True)
     lines, priced = [*map(_line, overrides)], None if costs is None else [*map(float, costs)]
-    _same(place, {"overrides": lines, "fidelity": fidelity, "costs": priced, "maximize": maximize})
+    sweep = {"overrides": lines, "fidelity": fidelity, "costs": priced, "maximize": maximize}
     sign, returns, mistakes = 1.0 if maximize else -1.0, [], list[str]()
     with Journal(place / HISTORY) as journal:
+        _same(place, sweep, begun=len(journal.history()) > 0)
         chosen = getattr(strategies, strategy)(seed=seed).bind(codec.space, capital)
         optimizer = Optimizer(chosen, journal)
         while batch := optimizer.history.pending[:workers] or optimizer.ask(workers, capital=capital):
@@ -85,10 +86,10 @@ def _line(override: Override) -> str | None:
     return f"{override.get_key_element()}={','.join(override.sweep_string_iterator())}"
 
 
-def _same(place: Path, sweep: dict[str, Any]) -> None:
-    """Refuse a folder in which another sweep has begun; note in a new one what is swept there."""
+def _same(place: Path, sweep: dict[str, Any], begun: bool) -> None:
+    """Refuse a folder in which another sweep has begun; note in one without any query what is swept there."""
     path = place / SWEPT
-    if not path.exists():
+    if not (begun and path.exists()):
         write_text(path, yaml.safe_dump(sweep, sort_keys=False))
     elif (before := yaml.safe_load(path.read_text("utf-8"))) != sweep:
         raise SettingError("hydra.sweep.dir", str(place), f"another folder, as the sweep of this one has {before}")

@@ -149,6 +149,8 @@ def test_the_base_of_strategies_is_none(tmp_path):
 
 def test_a_folder_has_one_sweep(tmp_path):
     swept = overrides("rate=interval(0,1)")
+    wrong = {**SETTINGS, "strategy": "MFEHVI"}  # for several objectives
+    refused("objectives", spend, swept, Launched(float), str(tmp_path), capital=3, maximize=True, **wrong)
     spend(swept, Launched(float), str(tmp_path), capital=3, maximize=False, **SETTINGS)
     refused("hydra.sweep.dir", spend, swept, Launched(float), str(tmp_path), capital=5, maximize=True, **SETTINGS)
     found = spend(swept, Launched(float), str(tmp_path), capital=5, maximize=False, **SETTINGS)
