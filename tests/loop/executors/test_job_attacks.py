@@ -211,7 +211,8 @@ def test_what_a_job_has_started_ends_with_it(tmp_path, how):
 @pytest.mark.slow
 def test_a_terminal_that_closes_ends_no_job(tmp_path):
     path = tmp_path / "ticks"
-    code = "import pathlib, subprocess\nfrom mfbo_torch.loop.executors import start\n"
+    code = "import pathlib, signal, subprocess\nfrom mfbo_torch.loop.executors import start\n"
+    code += "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # nohup, if the tests run under it, ignores it
     code += f"with start('submitit', 1, folder=pathlib.Path({str(tmp_path / 'jobs')!r})) as workers:\n"
     code += f"    workers.submit(subprocess.run, {program(path)!r}).result()\n"
     driver = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
