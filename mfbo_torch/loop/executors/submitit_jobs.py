@@ -86,7 +86,7 @@ class SubmititJobs(ClusterWorkers[_Submitted]):
     def __init__(self, placement: Placement, most: int, folder: Path, timeout: float | None = None) -> None:
         self._placement, self._most, self._folder = placement, most, folder
         self._looked = self._again = -math.inf
-        self._refusals, self._told = REFUSALS, ""
+        self._refusals, self._told = REFUSALS, ""  # until it takes a job, its first refusal counts
         self._gone: dict[Call, int] = {}
         self._sent: dict[Call, int] = {}
         super().__init__(timeout)
@@ -268,25 +268,27 @@ def run_job(content: bytes, timeout: float | None, cpus: int) -> bytes:
     with suppress(OSError):
         (folder / BEGUN).touch()
     if timeout is None:
-        return _with_room(folder, answer(partial(_with_known_errors, loaded(content))))
-    with in_processes(1, timeout) as process:
-        of_process = answer(lambda: _with_known_errors(process.submit(_apply, _Pickled(opened(content))).result))
-    return _with_room(folder, of_process)
+        found = answer(partial(_with_known_errors, loaded(content)))
+    else:
+        with in_processes(1, timeout) as process:
+            found = answer(lambda: _with_known_errors(process.submit(_apply, _Pickled(opened(content))).result))
+    return _with_room(folder, found)
 
 
 def _with_room(folder: Path, content: bytes) -> bytes:
     """The content, once the disk has room for it: submitit, which writes it, would lose it."""
-    trial = folder / "room"
-    while True:
+    draft, full = folder / "room", True
+    while full:
         try:
-            trial.write_bytes(content + bytes(SPARE))
+            draft.write_bytes(content + bytes(SPARE))
+            full = False
         except OSError as error:
-            if error.errno in FULL:
-                time.sleep(QUEUE_SECONDS)
-                continue
+            full = error.errno in FULL
         with suppress(OSError):
-            trial.unlink(missing_ok=True)
-        return content
+            draft.unlink(missing_ok=True)  # while it waits too: others may need what there is
+        if full:
+            time.sleep(QUEUE_SECONDS)
+    return content
 
 
 def _end_with(watcher: int) -> None:
