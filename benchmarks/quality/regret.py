@@ -58,7 +58,7 @@ ENTRIES = {
     "MF-NAIVE (random)": Entry(
         lambda seed: strategies.MFNaive(explore="random", seed=seed), CAPITALS, TWO_FIDELITIES, seeds=10
     ),
-    "MF-SKO": Entry(lambda seed: strategies.MFSKO(seed=seed), (15, 20, 30), slow=("Hartmann6",)),
+    "MF-SKO": Entry(lambda seed: strategies.MFSKO(seed=seed), slow=("Hartmann6",)),
     "MF-GIBBON": Entry(lambda seed: strategies.MFGIBBON(seed=seed), (15, 20, 30), seeds=10, slow=("Hartmann6",)),
     "MF-KG": Entry(
         lambda seed: strategies.MFKnowledgeGradient(seed=seed), (15, 20, 30), (), ("Currin", "Hartmann3"), 3

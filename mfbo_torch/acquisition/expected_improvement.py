@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement
+from botorch.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
@@ -43,18 +43,19 @@ class LogAugmentedExpectedImprovement(AcquisitionFunction):
 
     def __init__(self, model: Model, best_f: float, fidelity: int, target: int, cost_ratio: float) -> None:
         super().__init__(model=model)
-        self.log_improvement = LogExpectedImprovement(model, best_f)
-        self.fidelity, self.target, self.log_cost_ratio = fidelity, target, math.log(cost_ratio)
+        self.best_f, self.fidelity, self.target = best_f, fidelity, target
+        self.log_cost_ratio = math.log(cost_ratio)
 
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:
         """Values ``b`` of ``b x 1 x d`` designs."""
-        at_target = at_fidelity(X, self.target)
-        pair = torch.cat([at_fidelity(X, self.fidelity), at_target], dim=-2)
-        covariance = self.model.posterior(pair).distribution.covariance_matrix
-        variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-10)
-        correlation = covariance[..., 0, 1] / variance.prod(dim=-1).sqrt()
+        pair = torch.cat([at_fidelity(X, self.fidelity), at_fidelity(X, self.target)], dim=-2)
+        posterior = self.model.posterior(pair).distribution
+        variance = posterior.variance.clamp_min(1e-10)
+        correlation = posterior.covariance_matrix[..., 0, 1] / variance.prod(dim=-1).sqrt()
         noise = self.model.likelihood.noise.mean()
         repetition = 1.0 - (noise / (variance[..., 0] + noise)).sqrt()
         discounts = correlation.clamp(1e-6, 1.0).log() + repetition.clamp_min(1e-6).log()
-        return self.log_improvement(at_target) + discounts + self.log_cost_ratio
+        deviation = variance[..., 1].sqrt()
+        improvement = log_gain((posterior.mean[..., 1] - self.best_f) / deviation) + deviation.log()
+        return improvement + discounts + self.log_cost_ratio

@@ -36,12 +36,29 @@ class AdditiveFidelityKernel(Kernel):
             kernel.outputscale = 1.0 if j == 0 else 0.1
         self.kernels = torch.nn.ModuleList(kernels)
 
+    def parts(self) -> tuple[Tensor, Tensor]:
+        """The lengthscales ``M x dim`` and the scales ``M``."""
+        kernels: Sequence[Any] = [*self.kernels]
+        lengthscales = torch.cat([kernel.base_kernel.lengthscale for kernel in kernels])
+        return lengthscales, torch.stack([kernel.outputscale for kernel in kernels])
+
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
         """The covariances of ``... x n x (d + 1)`` and ``... x m x (d + 1)`` points, or their diagonal."""
-        levels1, levels2 = x1[..., -1].round(), x2[..., -1].round()
-        parts = []
-        for j, kernel in enumerate(self.kernels):
-            has1, has2 = (levels1 >= j).to(x1), (levels2 >= j).to(x2)
-            both = has1 * has2 if diag else has1.unsqueeze(-1) * has2.unsqueeze(-2)
-            parts.append(both * kernel.forward(x1[..., :-1], x2[..., :-1], diag=diag, **params))
-        return sum(parts[1:], parts[0])
+        if diag:
+            return additive_covariance(x1.unsqueeze(-2), x2.unsqueeze(-2), *self.parts()).squeeze((-1, -2))
+        return additive_covariance(x1, x2, *self.parts())
+
+
+def additive_covariance(X: Tensor, Z: Tensor, lengthscales: Tensor, scales: Tensor) -> Tensor:
+    """The covariances ``... x n x m`` of an :class:`AdditiveFidelityKernel` with these :meth:`parts` at
+    ``... x n x (d + 1)`` and ``... x m x (d + 1)`` points."""
+    first = torch.arange(len(scales)).to(X).unsqueeze(-1) - 0.5
+    scaled, levels = [], []
+    for points in (X, Z):
+        points = points.unsqueeze(-3)
+        scaled.append(points[..., :-1] / lengthscales.unsqueeze(-2))
+        levels.append((points[..., -1] > first).to(X))
+    weights = (scales.unsqueeze(-1) * levels[0]).unsqueeze(-1) * levels[1].unsqueeze(-2)
+    own = [points.square().sum(-1) for points in scaled]
+    square = own[0].unsqueeze(-1) + own[1].unsqueeze(-2) - 2 * scaled[0] @ scaled[1].mT
+    return (weights * (-0.5 * square.clamp_min(0.0)).exp()).sum(-3)

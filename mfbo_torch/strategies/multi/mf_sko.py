@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mfbo_torch.acquisition.expected_improvement import LogAugmentedExpectedImprovement
 from mfbo_torch.history import Query
-from mfbo_torch.models.gp.cached import CachedGP
+from mfbo_torch.models.gp.dense import DenseGP
 from mfbo_torch.models.multi_fidelity.additive_kernel import AdditiveFidelityKernel
 from mfbo_torch.models.multi_fidelity.base import at_fidelity
 from mfbo_torch.strategies.common.fit_schedule import quiet
@@ -39,7 +39,7 @@ class MFSKO(MultiFidelityModelBased):
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         target, costs = self.space.target, snapshot.costs
-        model = CachedGP(self.model(snapshot)).hallucinate(self.surrogate.to(snapshot.points(snapshot.pending)))
+        model = DenseGP(self.model(snapshot)).hallucinate(self.surrogate.to(snapshot.points(snapshot.pending)))
         designs = self.surrogate.to(snapshot.points(self.modelled(snapshot)))
         with torch.no_grad(), quiet():
             posterior = model.posterior(at_fidelity(designs[:, :-1], target))
