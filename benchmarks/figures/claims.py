@@ -58,12 +58,10 @@ WINDOWS = {"linear": "linear", "nonlinear": "non-linear"}
 CLAIMS: dict[str, list[Claim]] = {
     "mf-gp-ucb": [
         *(
-            Claim(f"Fig. {figure}", f"least simple regret, {name}", "regret", name, "regret", "MFGPUCB (paper)", MULTI)
-            for name, figure in SYNTHETIC.items()
-        ),
-        *(
-            Claim("Fig. 10", f"least cumulative regret, {name}", "regret", name, "average", "MFGPUCB (paper)", MULTI)
-            for name in SYNTHETIC
+            Claim(figure or f"Fig. {number}", f"least {regret} regret, {name}{how}", "regret", name, column, method, MULTI)
+            for figure, regret, column in (("", "simple", "regret"), ("Fig. 10", "cumulative", "average"))
+            for name, number in SYNTHETIC.items()
+            for method, how in {"MFGPUCB (paper)": "", "MFGPUCB (strict)": ", to the letter"}.items()
         ),
         *(
             Claim(figure, f"largest value, {name}", "real", name, "best", "MF-GP-UCB (published)", REAL, larger=True)

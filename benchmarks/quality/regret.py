@@ -49,6 +49,9 @@ ENTRIES = {
     "MFGPUCB": Entry(lambda seed: strategies.MFGPUCB(seed=seed), (15, 20), seeds=10),
     "MFGPUCB (no hedge)": Entry(lambda seed: strategies.MFGPUCB(hedge=False, seed=seed), (15, 20), seeds=10),
     "MFGPUCB (paper)": Entry(lambda seed: strategies.MFGPUCB(link="independent", seed=seed)),
+    "MFGPUCB (strict)": Entry(
+        lambda seed: strategies.MFGPUCB(link="independent", strict=True, seed=seed), slow=("Hartmann6",)
+    ),
     "GP-UCB": Entry(lambda seed: strategies.GPUCB(seed=seed)),
     "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),
     "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed), seeds=10),
@@ -85,7 +88,12 @@ def measured(look: Look) -> Row:
 
 Key = tuple[str, str, int]
 Regrets = dict[Key, list[float]]
-OURS = {"MFGPUCB": "#d55e00", "MFGPUCB (no hedge)": "#e69f00", "MFGPUCB (paper)": "#0072b2"}
+OURS = {
+    "MFGPUCB": "#d55e00",
+    "MFGPUCB (no hedge)": "#e69f00",
+    "MFGPUCB (paper)": "#0072b2",
+    "MFGPUCB (strict)": "#56b4e9",
+}
 OTHERS = ("C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "black", "navy")
 COLORS = OURS | dict(zip([label for label in ENTRIES if label not in OURS], OTHERS, strict=True))
 
