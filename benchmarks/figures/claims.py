@@ -58,9 +58,9 @@ WINDOWS = {"linear": "linear", "nonlinear": "non-linear"}
 CLAIMS: dict[str, list[Claim]] = {
     "mf-gp-ucb": [
         *(
-            Claim(figure or f"Fig. {number}", f"least {regret} regret, {name}{how}", "regret", name, column, method, MULTI)
-            for figure, regret, column in (("", "simple", "regret"), ("Fig. 10", "cumulative", "average"))
-            for name, number in SYNTHETIC.items()
+            Claim(figure or f"Fig. {of}", f"least {kind} regret, {name}{how}", "regret", name, column, method, MULTI)
+            for figure, kind, column in (("", "simple", "regret"), ("Fig. 10", "cumulative", "average"))
+            for name, of in SYNTHETIC.items()
             for method, how in {"MFGPUCB (paper)": "", "MFGPUCB (strict)": ", to the letter"}.items()
         ),
         *(
