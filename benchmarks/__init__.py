@@ -29,6 +29,7 @@ the report alone).
 ``benchmarks.quality.batch.run CONFIG``    batches and delays, simulated (``configs/batch``); ``batch/NAME.*``
 ``benchmarks.quality.indirect.run``        regret with indirect queries; ``indirect.csv``, ``.md``, ``.png``
 ``benchmarks.quality.indirect.ablation``   CMES and MES with parts exchanged; ``indirect-ablation.csv``, ``.md``
+``benchmarks.quality.indirect.batches``    averaged queries one and four at a time; ``indirect-batches.csv``, ``.md``
 ``benchmarks.quality.indirect.fields``     several resolutions on other fields; ``indirect-fields.csv``, ``.md``
 ``benchmarks.quality.bandit.figure2``      regret and plays of MF-UCB beside its peers; ``bandit.md`` and ``bandit*``
 ``benchmarks.speed.ops.run``               operations checked against BoTorch and timed; ``MACHINE.json``

@@ -177,6 +177,11 @@ SMOKE = [
         constants={"CAPITALS": {"satellite": (16,), "even queries": (5,)}},
     ),
     Smoke(
+        "quality.indirect.batches --seeds 1 --problems 'fixed linear' 'tree linear' --methods 'MES, 4 at a time' CMETS",
+        "indirect-batches .md",
+        constants={"CAPITALS": {"fixed": (5,), "tree": (7.0,)}},
+    ),
+    Smoke(
         "quality.indirect.ablation --seeds 2 --methods 'CMES, maximum of g'",
         "indirect-ablation .md",
         {"capitals": (1, 2)},
