@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.common import markdown, mean_and_error
 from benchmarks.study import Job, Row, Study, grouped
 from mfbo_torch import strategies
-from mfbo_torch.history import Recommendation
+from mfbo_torch.history import Recommendation, Record
 from mfbo_torch.loop.optimizer import Optimizer
 from mfbo_torch.metrics import capital_spent
 from mfbo_torch.problems import IndirectBranin
@@ -47,11 +47,12 @@ def execute(job: Job) -> list[Row]:
     problem, most = PROBLEMS[job.problem](seed=job.seed), max(job.capitals)
     problem.trial, size = job.seed, SIZE if job.method.endswith(TOGETHER) else 1
     optimizer = Optimizer(METHODS[job.method](job.seed).bind(problem.space, most))
-    advised, ends = list[Recommendation | None](), list[int]()
+    advised, ends = list[Record | Recommendation | None](), list[int]()
     while asked := optimizer.ask(size, capital=most):
         for record in asked:
             optimizer.tell(record.id, problem.observe(record.query.x, record.query.fidelity, record.id))
-        advised += [None] * (len(asked) - 1) + [optimizer.recommend()]
+        advised += [None] * (len(asked) - 1)
+        advised.append(optimizer.recommend())
         ends.append(len(advised))
     spent = capital_spent(optimizer.history).tolist()
     simple, instant = (regret.tolist() for regret in problem.regrets(optimizer.history, advised))
