@@ -39,6 +39,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 STRATEGIES: dict[str, Callable[[int], Strategy]] = {
     "MFGPUCB": lambda seed: strategies.MFGPUCB(seed=seed),
     "MF-GP-UCB (published)": lambda seed: strategies.MFGPUCB(link="independent", strict=True, seed=seed),
+    "MF-GP-UCB (tabulated)": lambda seed: strategies.MFGPUCB(link="independent", seed=seed),
     "GP-UCB": lambda seed: strategies.GPUCB(seed=seed),
     "EI": lambda seed: strategies.ExpectedImprovement(seed=seed),
     "PI": lambda seed: strategies.ProbabilityOfImprovement(seed=seed),
@@ -87,7 +88,7 @@ def _held_out(problem: Problem, history: History) -> object:
 
 
 Runs = dict[tuple[str, str, float], list[dict[str, float]]]
-COLORS = {"MFGPUCB": "#d55e00", "MF-GP-UCB (published)": "#0072b2"}
+COLORS = {"MFGPUCB": "#d55e00", "MF-GP-UCB (published)": "#0072b2", "MF-GP-UCB (tabulated)": "#56b4e9"}
 
 
 def collect(path: Path) -> Runs:
@@ -156,7 +157,7 @@ def picture(runs: Runs) -> Figure:
             capital, seconds, best = zip(*curve, strict=True)
             gap = [most - value for value in best]
             style = {"linewidth": 2.5, "zorder": 3} if label in COLORS else {"linewidth": 1.2, "zorder": 2}
-            color = COLORS.get(label, f"C{2 + list(STRATEGIES).index(label)}")
+            color = COLORS.get(label, f"C{list(STRATEGIES).index(label)}")
             for axis, x in ((by_capital, capital), (by_clock, seconds)):
                 (handles[label],) = axis.plot(x, gap, marker="o", markersize=4, color=color, **style)
         by_capital.set(title=name, xlabel="nominal capital, in queries at the target", yscale="log")

@@ -257,7 +257,7 @@ def test_smoke(smoke, tmp_path, monkeypatch, capsys):
     name, *arguments = shlex.split(smoke.command.format(folder=tmp_path))
     if "ax" in name:
         pytest.importorskip("ax")
-    if "batch" in name:
+    if "small.yaml" in smoke.files:
         (tmp_path / "small.yaml").write_text(BATCH)
     module = import_module(f"benchmarks.{name}{'.__main__' * (name == 'figures')}")
     for constant, value in smoke.constants.items():
