@@ -231,6 +231,22 @@ def _averages() -> Iterator[Quote]:
             over_seeds(fmean, "indirect", "simple", problem, method, 30.0) for method in ("CMES", "MES", "UCB", "EI")
         ]
         yield Quote(page, f"| {label} | {{}} | {{}} | {{}} | {{}} |", means)
+    together = ", 4 at a time"
+    of = {
+        (method, how): [
+            over_seeds(fmean, "indirect-batches", "simple", f"{setting} {kind}", method + how, capital)
+            for kind in ("linear", "nonlinear")
+        ]
+        for method, setting, capital in (("CMES", "fixed", 40.0), ("MES", "fixed", 40.0), ("CMETS", "tree", 70.0))
+        for how in ("", together)
+    }
+    says = "regrets of {} (linear) and {} (curved) in 10 rounds; one at a time it has {} and {} in 40."
+    yield Quote(page, says, [*of["CMES", together], *of["CMES", ""]])
+    yield Quote(page, "`QueryMES` has {} and {} in 10 rounds.", of["MES", together])
+    says = "`CMETS` has {} and {} in 8 rounds; one at a time it has {} and {} in 30."
+    yield Quote(page, says, [*of["CMETS", together], *of["CMETS", ""]])
+    says = "CMETS has mean regrets of {} and {} after 8 rounds, linear and non-linear; one at a time {} and {} after 30"
+    yield Quote("docs/papers.md", says, [*of["CMETS", together], *of["CMETS", ""]])
 
 
 def _tables_of_regrets() -> Iterator[Quote]:
