@@ -165,7 +165,16 @@ def write_json(path: Path, report: Mapping[str, Any], device: str = "cpu") -> No
     ``code`` of the ``main`` of a module, the caller's."""
     module = sys._getframe(1).f_globals["__spec__"].name
     code = {"module": module, "hash": dependencies.digest([(module, "main")])}
-    path.write_text(json.dumps({"about": about(device), "code": code, **report}, indent=1) + "\n")
+    path.write_text(json.dumps({"about": about(device), "code": code, **shortened(report)}, indent=1) + "\n")
+
+
+def shortened(report: Any) -> Any:
+    """A report with six digits of each of its numbers: no measurement has more, and the files stay small."""
+    if isinstance(report, Mapping):
+        return {name: shortened(value) for name, value in report.items()}
+    if isinstance(report, list | tuple):
+        return [shortened(value) for value in report]
+    return float(f"{report:.6g}") if isinstance(report, float) else report
 
 
 def tidy(axes: Axes) -> None:
