@@ -11,18 +11,31 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from benchmarks.common import RESULTS, cut_after, standard_error
+from benchmarks.common import RESULTS, cut_after, shortened, standard_error
 from benchmarks.figures.marks import unmarked
 from benchmarks.quality import continuing, continuous, mixed, real, regret, stopping
 from benchmarks.quality.bandit import figure2
 from benchmarks.quality.batch import report as batch
-from benchmarks.quality.indirect import ablation, fields, report
+from benchmarks.quality.indirect import ablation, batches, fields, report
 from benchmarks.quality.indirect import run as indirect
 from benchmarks.quality.robust import calibration
 from benchmarks.quality.robust import run as robust
 from benchmarks.study import KEY, measure, read
 
-MODULES = (regret, real, robust, mixed, continuous, continuing, stopping, calibration, indirect, ablation, fields)
+MODULES = (
+    regret,
+    real,
+    robust,
+    mixed,
+    continuous,
+    continuing,
+    stopping,
+    calibration,
+    indirect,
+    ablation,
+    batches,
+    fields,
+)
 STUDIES = [study.STUDY for study in MODULES]
 
 
@@ -54,6 +67,12 @@ def test_tables_of_batches_are_of_the_rows_beside_them(name, tmp_path):
     assert tuple(read(copy)[0]) == (*KEY, *batch.COLUMNS)
     batch.write(copy)
     assert copy.with_suffix(".md").read_text() == unmarked((RESULTS / "batch" / f"{name}.md").read_text())
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_numbers_of_reports_have_six_digits(path):
+    report = json.loads(path.read_text())
+    assert shortened(report) == report
 
 
 def test_the_table_of_arms_is_of_the_report_beside_it_and_results_stay_small():
