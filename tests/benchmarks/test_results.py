@@ -22,21 +22,9 @@ from benchmarks.quality.robust import calibration
 from benchmarks.quality.robust import run as robust
 from benchmarks.study import KEY, measure, read
 
-MODULES = (
-    regret,
-    real,
-    robust,
-    mixed,
-    continuous,
-    continuing,
-    stopping,
-    calibration,
-    indirect,
-    ablation,
-    batches,
-    fields,
-)
-STUDIES = [study.STUDY for study in MODULES]
+MODULES = (regret, real, robust, mixed, continuous, continuing, stopping, calibration, indirect, ablation, batches)
+STUDIES = [study.STUDY for study in (*MODULES, fields)]
+REPORTS = sorted(path for path in RESULTS.glob("*.json") if ".about" not in path.name)
 
 
 def beside(path: Path, folder: Path) -> Path:
