@@ -177,6 +177,7 @@ def drawn(text: str) -> str:
     """A page with its tables of comparisons."""
 
     def table(found: re.Match[str]) -> str:
-        return "\n".join([found[1], *markdown(HEAD, map(row, CLAIMS[found[2]]), 6), "", found[3]])
+        rows = [row(claim) for claim in CLAIMS[found[2]] if compared(claim)]
+        return "\n".join([found[1], *markdown(HEAD, rows, 6), "", found[3]])
 
     return BETWEEN.sub(table, text)
