@@ -269,6 +269,14 @@ def _tables_of_regrets() -> Iterator[Quote]:
         "ends at {} there, at {} without the hedge. The published settings, which assume that the fidelities are close,"
     )
     yield Quote(page, f"{says} end at {{}}.", ends)
+    letter, tabulated, sko = (
+        [over_seeds(median, "regret", "regret", problem, method, 100.0) for problem in SYNTHETIC[:count]]
+        for method, count in (("MFGPUCB (strict)", 5), ("MFGPUCB (paper)", 5), ("MF-SKO", 4))
+    )
+    says = (
+        "{} on Currin, {} on Bad Currin, {} on Park, {} on Borehole and {} on Hartmann-3D, where these have {}, {}, {},"
+    )
+    yield Quote("docs/papers.md", says + " {} and {}. MF-SKO has {}, {}, {} and {} on", [*letter, *tabulated, *sko])
     taken = []
     for method in ("MFGPUCB", "MF-GIBBON"):
         runs = [row for problem in SYNTHETIC for row in rows("regret")[problem, method, 20.0]]
