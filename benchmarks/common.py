@@ -169,12 +169,12 @@ def write_json(path: Path, report: Mapping[str, Any], device: str = "cpu") -> No
 
 
 def shortened(report: Any) -> Any:
-    """A report with six digits of each of its numbers: no measurement has more, and the files stay small."""
+    """A report with nine digits of each of its numbers: no measurement has more, and the files stay small."""
     if isinstance(report, Mapping):
         return {name: shortened(value) for name, value in report.items()}
     if isinstance(report, list | tuple):
         return [shortened(value) for value in report]
-    return float(f"{report:.6g}") if isinstance(report, float) else report
+    return float(f"{report:.9g}") if isinstance(report, float) else report
 
 
 def tidy(axes: Axes) -> None:

@@ -58,7 +58,7 @@ def test_tables_of_batches_are_of_the_rows_beside_them(name, tmp_path):
 
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
-def test_numbers_of_reports_have_six_digits(path):
+def test_numbers_of_reports_have_nine_digits(path):
     report = json.loads(path.read_text())
     assert shortened(report) == report
 
