@@ -32,6 +32,7 @@ REGRETS = {
     "**MFGPUCB**": "MFGPUCB",
     "**MFGPUCB**, `hedge=False`": "MFGPUCB (no hedge)",
     "MFGPUCB, published settings": "MFGPUCB (paper)",
+    "MFGPUCB, published protocol": "MFGPUCB (strict)",
     "LogEI, target only": "LogEI",
     "GP-UCB, target only": "GP-UCB",
     "MF-NAIVE": "MF-NAIVE",
