@@ -70,11 +70,14 @@ def test_augmented_expected_improvement(fidelity):
 
 @pytest.mark.slow
 def test_mf_sko_uses_every_fidelity_and_improves():
-    history = loop(MFSKO(space=SPACE3, initial_capital=2.0), toy(SPACE3), 28)
-    initial = [r for r in history if r.query.meta["stage"] == "initial"]
-    assert {r.query.fidelity for r in initial} == {0, 1, 2}
-    assert len(initial) < 28
-    assert history.best(2).value > -0.005
+    best = []
+    for seed in range(3):
+        history = loop(MFSKO(space=SPACE3, initial_capital=2.0, seed=seed), toy(SPACE3), 28)
+        initial = [r for r in history if r.query.meta["stage"] == "initial"]
+        assert {r.query.fidelity for r in initial} == {0, 1, 2}
+        assert len(initial) < 28
+        best.append(history.best(2).value)
+    assert sorted(best)[1] > -0.005
 
 
 def test_fidelity_costs():
