@@ -177,7 +177,6 @@ def drawn(text: str) -> str:
     """A page with its tables of comparisons."""
 
     def table(found: re.Match[str]) -> str:
-        rows = [row(claim) for claim in CLAIMS[found[2]] if compared(claim)]
-        return "\n".join([found[1], *markdown(HEAD, rows, 6), "", found[3]])
+        return "\n".join([found[1], *markdown(HEAD, map(row, CLAIMS[found[2]]), 6), "", found[3]])
 
     return BETWEEN.sub(table, text)

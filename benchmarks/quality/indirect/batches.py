@@ -89,7 +89,7 @@ def _cell(rows: list[dict[str, str]]) -> str:
         return ""
     values = [float(row["simple"]) for row in rows]
     rounds = sum(int(row["rounds"]) for row in rows) / len(rows)
-    return f"{mean_and_error(values, '.4f', '.4f')} ({max(values):.3f}), {rounds:.3g} rounds"
+    return f"{mean_and_error(values, '.4f', '.4f')} ({max(values):.3f}); rounds {rounds:.3g}"
 
 
 STUDY = Study(

@@ -1,4 +1,4 @@
-"""An exact GP of BoTorch with any kernel, with its posteriors from a dense factor."""
+"""An exact GP of BoTorch with a kernel of its own, with its posteriors from a dense factor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class DenseGP(ConditionedModel):
     they are differentiable in the points alone. A pending point has the mean noise variance.
 
     Args:
-        model: The GP.
+        model: The GP. Its kernel is of all inputs, with a ``forward`` that gives a tensor. Its parameters get no
+            gradient any more.
     """
 
     def __init__(self, model: SingleTaskGP) -> None:
@@ -43,7 +44,7 @@ class DenseGP(ConditionedModel):
         return self.model.likelihood
 
     def covariance(self, X: Tensor, Z: Tensor) -> Tensor:
-        """Prior covariance ``... x m x k`` of ``... x m x d`` and ``k x d`` points."""
+        """Prior covariance ``... x m x k`` of ``... x m x d`` and ``... x k x d`` points."""
         return self.model.covar_module.forward(X, Z)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
