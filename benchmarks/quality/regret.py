@@ -11,13 +11,19 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
+import torch
+from botorch.acquisition import AcquisitionFunction
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from benchmarks.common import markdown, mean_and_error, tidy
 from benchmarks.study import Look, Row, Study, read
 from mfbo_torch import problems, strategies
 from mfbo_torch.metrics import average_regret, simple_regret
 from mfbo_torch.strategies import Strategy
+from mfbo_torch.strategies.common.model_based import ModelBased
+from mfbo_torch.strategies.multi.mf_gp_ucb_published import divided
+from mfbo_torch.strategies.snapshot import Snapshot
 
 PROBLEMS = ("Currin", "BadCurrin", "Park", "Borehole", "Hartmann3", "Hartmann6")
 CAPITALS = (15, 20, 30, 50, 100)
@@ -42,6 +48,32 @@ class Entry(NamedTuple):
     slow: tuple[str, ...] = ()
 
 
+class ByDirect(ModelBased):
+    """A strategy whose acquisition is maximised by DIRECT, as in the experiments of [Kandasamy2016mfgpucb]_."""
+
+    def climbed(self, acquisition: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
+        return self.maximize(acquisition, generator, 1, 1)[0]
+
+    def maximize(
+        self, acquisition: AcquisitionFunction, generator: torch.Generator, num_restarts: int, raw_samples: int
+    ) -> tuple[Tensor, float]:
+        u = divided(acquisition, self.space.unit_dim, self.surrogate.to)
+        with torch.no_grad():
+            return u, acquisition(self.surrogate.to(u).unsqueeze(-2)).item()
+
+
+class GPUCBByDirect(ByDirect, strategies.GPUCB):
+    pass
+
+
+class LogEIByDirect(ByDirect, strategies.ExpectedImprovement):
+    pass
+
+
+class MFSKOByDirect(ByDirect, strategies.MFSKO):
+    pass
+
+
 TWO_FIDELITIES = PROBLEMS[:4]
 """Where half of the capital pays for less than MF-NAIVE's 500 cheap queries."""
 
@@ -54,6 +86,8 @@ ENTRIES = {
     ),
     "GP-UCB": Entry(lambda seed: strategies.GPUCB(seed=seed)),
     "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),
+    "GP-UCB (DIRECT)": Entry(lambda seed: GPUCBByDirect(seed=seed), problems=PROBLEMS[:5]),
+    "LogEI (DIRECT)": Entry(lambda seed: LogEIByDirect(seed=seed), problems=PROBLEMS[:5]),
     "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed), seeds=10),
     "DiRect": Entry(lambda seed: strategies.Direct(seed=seed), seeds=1),
     "Random": Entry(lambda seed: strategies.RandomSearch(seed=seed), seeds=10),
@@ -62,6 +96,7 @@ ENTRIES = {
         lambda seed: strategies.MFNaive(explore="random", seed=seed), CAPITALS, TWO_FIDELITIES, seeds=10
     ),
     "MF-SKO": Entry(lambda seed: strategies.MFSKO(seed=seed), slow=("Hartmann6",)),
+    "MF-SKO (DIRECT)": Entry(lambda seed: MFSKOByDirect(seed=seed), (15, 20), problems=PROBLEMS[:5], seeds=5),
     "MF-GIBBON": Entry(lambda seed: strategies.MFGIBBON(seed=seed), (15, 20, 30), seeds=10, slow=("Hartmann6",)),
     "MF-KG": Entry(
         lambda seed: strategies.MFKnowledgeGradient(seed=seed), (15, 20, 30), (), ("Currin", "Hartmann3"), 3
@@ -99,7 +134,10 @@ OURS = {
     "MFGPUCB (strict)": "#56b4e9",
 }
 OTHERS = ("C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "black", "navy")
-COLORS = OURS | dict(zip([label for label in ENTRIES if label not in OURS], OTHERS, strict=True))
+BY_DIRECT = " (DIRECT)"
+"""The end of the labels that are drawn as those without it, dashed."""
+CLIMBING = [label for label in ENTRIES if label not in OURS and not label.endswith(BY_DIRECT)]
+COLORS = OURS | dict(zip(CLIMBING, OTHERS, strict=True))
 
 
 class Results(NamedTuple):
@@ -187,7 +225,8 @@ def _panels(curves: dict[Key, float], names: Sequence[str], label: str) -> Figur
             points = [(c, curves[name, strategy, c]) for c in CAPITALS if (name, strategy, c) in curves]
             if points:
                 style = {"linewidth": 2.5, "zorder": 3} if strategy in OURS else {"linewidth": 1.2, "zorder": 2}
-                style |= {"marker": "o", "markersize": 4, "color": COLORS[strategy]}
+                style |= {"marker": "o", "markersize": 4, "color": COLORS[strategy.removesuffix(BY_DIRECT)]}
+                style |= {"linestyle": "--"} if strategy.endswith(BY_DIRECT) else {}
                 (found[strategy],) = axis.plot(*zip(*points, strict=True), **style)
         axis.set(title=name, xscale="log", yscale="log", xticks=CAPITALS)
         axis.minorticks_off()
