@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from io import FileIO, StringIO
 from itertools import product
@@ -94,7 +94,8 @@ class Study:
     largest of the ``capitals``, in units of the target's cost, and is looked at when each is spent; ``plan`` says for
     a problem, a method and a seed with which capitals which runs are made. ``play`` makes the history of a job with
     its problem and capital, ``measure`` the values of the ``columns`` from a look at it; ``execute`` does both.
-    Runs that take more processor time than ``minutes`` are cut, 0: none. ``report`` writes tables and pictures of a
+    Runs that take more processor time than ``minutes``, and those of ``longer`` for a problem and a method, are cut, 0:
+    none. ``report`` writes tables and pictures of a
     CSV file beside it. ``together``: one run has the rows of all methods, which only look at it.
     """
 
@@ -107,6 +108,7 @@ class Study:
     measure: Callable[[Look], Row] | None = None
     seeds: int = 10
     minutes: float = 0.0
+    longer: Mapping[tuple[str, str], float] = field(default_factory=dict)
     plan: Callable[[Any, Any, int], Iterable[tuple[Any, ...]]] | None = None
     play: Callable[[Job, Any, float], History] | None = None
     execute: Callable[[Job], Iterable[Row]] | None = None
@@ -148,7 +150,8 @@ class Study:
         problem, started = self.problems[job.problem](), time.process_time()
         problem.trial = job.seed
         top = problem.space.costs[-1]
-        with cut_after(self.minutes) if self.minutes else nullcontext():
+        minutes = self.longer.get((job.problem, job.method), self.minutes)
+        with cut_after(minutes) if minutes else nullcontext():
             history = (self.play or self._played)(job, problem, max(job.capitals) * top)
         seconds, spent = round(time.process_time() - started, 1), capital_spent(history) / top
         found: list[Row] = []

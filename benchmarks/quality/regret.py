@@ -103,8 +103,8 @@ ENTRIES = {
     ),
 }
 
-UNTIL = {("Hartmann3", "MF-SKO"): 30}
-"""The largest capital where a run to the last one takes longer than :data:`MINUTES`."""
+LONGER = {("Hartmann3", "MF-SKO"): 15}
+"""Minutes of the runs that take more than :data:`MINUTES` to spend their capital."""
 
 
 def plan(problem: str, method: str, seed: int) -> Iterable[tuple[int, ...]]:
@@ -112,8 +112,7 @@ def plan(problem: str, method: str, seed: int) -> Iterable[tuple[int, ...]]:
     entry = ENTRIES[method]
     if seed >= (2 if problem in entry.slow else entry.seeds) or problem not in entry.problems:
         return []
-    capitals = tuple(c for c in entry.capitals if c <= UNTIL.get((problem, method), c))
-    return [(capital,) for capital in capitals] if problem in entry.separate else [capitals]
+    return [(capital,) for capital in entry.capitals] if problem in entry.separate else [entry.capitals]
 
 
 def measured(look: Look) -> Row:
@@ -267,6 +266,7 @@ STUDY = Study(
     measured,
     seeds=20,
     minutes=MINUTES,
+    longer=LONGER,
     plan=plan,
     report=report,
 )
