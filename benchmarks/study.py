@@ -94,9 +94,9 @@ class Study:
     largest of the ``capitals``, in units of the target's cost, and is looked at when each is spent; ``plan`` says for
     a problem, a method and a seed with which capitals which runs are made. ``play`` makes the history of a job with
     its problem and capital, ``measure`` the values of the ``columns`` from a look at it; ``execute`` does both.
-    Runs that take more processor time than ``minutes``, and those of ``longer`` for a problem and a method, are cut, 0:
-    none. ``report`` writes tables and pictures of a
-    CSV file beside it. ``together``: one run has the rows of all methods, which only look at it.
+    Runs that take more processor time than ``minutes`` are cut, 0: none; ``longer`` has other limits, by problem and
+    method. ``report`` writes tables and pictures of a CSV file beside it. ``together``: one run has the rows of all
+    methods, which only look at it.
     """
 
     module: str
