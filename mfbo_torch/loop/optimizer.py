@@ -79,7 +79,7 @@ class Optimizer:
         self._history = stored_history(self.journal, self.space) if history is None or journal is not None else history
         check_history(self._history, self.space)
         check_space(journal, self.space)
-        self._lock = threading.RLock()
+        self._lock, self._asking = threading.RLock(), threading.RLock()
         given = callbacks if isinstance(callbacks, Callbacks) else Callbacks(callbacks, self.space, self._signed)
         self.callbacks: Callbacks = given
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
@@ -95,7 +95,8 @@ class Optimizer:
         return self._history
 
     def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
-        """Decide the next ``n`` queries, each with the ones before it pending; those of :meth:`enqueue` go first.
+        """Decide the next ``n`` queries, each with the ones before it pending; those of :meth:`enqueue` go first. Of
+        several threads that ask, each has the queries of the others pending.
 
         The first query that the capital does not pay for or that waits for values (:meth:`Strategy.waits`), and all
         after it, are left out. Where costs are measured, it pays for every query until one cost is known.
@@ -104,6 +105,10 @@ class Optimizer:
             SettingError: The strategy cannot work with its settings, or ``n`` is below 1.
         """
         whole("n", n)
+        with self._asking:
+            return self._asked(n, capital)
+
+    def _asked(self, n: int, capital: float) -> list[Record]:
         with self._lock:
             pending = {r.id: r for r in self._history.pending}
             left = [i for i in self._enqueued if i in pending]

@@ -329,6 +329,19 @@ def test_values_told_from_many_threads_are_all_kept(how):
     assert optimizer.history.records == tuple(records)
 
 
+def test_threads_that_ask_are_given_what_one_is():
+    alone, together = (Optimizer("GPUCB", problem=Hill(), seed=0) for _ in range(2))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            asked = [record for some in threads.map(lambda _: together.ask(), range(12)) for record in some]
+    finally:
+        sys.setswitchinterval(interval)
+    assert sorted(record.id for record in asked) == list(range(12))
+    assert [r.query for r in together.history.records] == [r.query for r in alone.ask(12)]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
