@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mfbo_torch.history import History, Status, payable
+from mfbo_torch.utils.errors import SettingError
 
 
 class Regret(NamedTuple):
@@ -90,5 +91,7 @@ def cumulative_regret(history: History, target: int, optimum: float, worst: floa
 
 
 def average_regret(history: History, target: int, optimum: float, worst: float, capital: float) -> float:
-    """Cumulative regret per unit of capital, ``R(Λ) / Λ``."""
+    """Cumulative regret per unit of capital, ``R(Λ) / Λ``; a ``SettingError`` unless ``capital`` is above 0."""
+    if not capital > 0:
+        raise SettingError("capital", capital, "a number above 0")
     return cumulative_regret(history, target, optimum, worst, capital) / capital

@@ -8,6 +8,7 @@ import torch
 
 from mfbo_torch import metrics
 from mfbo_torch.history import History, Query
+from mfbo_torch.utils.errors import SettingError
 
 OPTIMUM, WORST = 10.0, -4.0
 COSTS = (1.0, 3.5, 10.0)
@@ -102,6 +103,9 @@ def test_several_runs_at_several_capitals():
 def test_no_history():
     assert metrics.cumulative_regret(History(), 2, OPTIMUM, WORST, 7.0) == 7.0 * 14.0
     assert metrics.average_regret(History(), 2, OPTIMUM, WORST, 7.0) == 14.0
+    for nothing in (0.0, -1.0, float("nan")):
+        with pytest.raises(SettingError, match=r"^capital = .*: must be a number above 0$"):
+            metrics.average_regret(History(), 2, OPTIMUM, WORST, nothing)
     for regret in (metrics.simple_regret, metrics.instant_regret):
         assert torch.equal(regret(History(), 2, OPTIMUM, WORST), EMPTY)
     assert torch.equal(metrics.best_values(History(), 2), EMPTY)
