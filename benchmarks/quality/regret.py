@@ -70,10 +70,6 @@ class LogEIByDirect(ByDirect, strategies.ExpectedImprovement):
     pass
 
 
-class MFSKOByDirect(ByDirect, strategies.MFSKO):
-    pass
-
-
 TWO_FIDELITIES = PROBLEMS[:4]
 """Where half of the capital pays for less than MF-NAIVE's 500 cheap queries."""
 
@@ -86,8 +82,8 @@ ENTRIES = {
     ),
     "GP-UCB": Entry(lambda seed: strategies.GPUCB(seed=seed)),
     "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),
-    "GP-UCB (DIRECT)": Entry(lambda seed: GPUCBByDirect(seed=seed), problems=PROBLEMS[:5]),
-    "LogEI (DIRECT)": Entry(lambda seed: LogEIByDirect(seed=seed), problems=PROBLEMS[:5]),
+    "GP-UCB (DIRECT)": Entry(lambda seed: GPUCBByDirect(seed=seed), problems=PROBLEMS[:5], seeds=10),
+    "LogEI (DIRECT)": Entry(lambda seed: LogEIByDirect(seed=seed), problems=PROBLEMS[:5], seeds=10),
     "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed), seeds=10),
     "DiRect": Entry(lambda seed: strategies.Direct(seed=seed), seeds=1),
     "Random": Entry(lambda seed: strategies.RandomSearch(seed=seed), seeds=10),
@@ -96,7 +92,6 @@ ENTRIES = {
         lambda seed: strategies.MFNaive(explore="random", seed=seed), CAPITALS, TWO_FIDELITIES, seeds=10
     ),
     "MF-SKO": Entry(lambda seed: strategies.MFSKO(seed=seed), slow=("Hartmann6",)),
-    "MF-SKO (DIRECT)": Entry(lambda seed: MFSKOByDirect(seed=seed), (15, 20), problems=PROBLEMS[:5], seeds=5),
     "MF-GIBBON": Entry(lambda seed: strategies.MFGIBBON(seed=seed), (15, 20, 30), seeds=10, slow=("Hartmann6",)),
     "MF-KG": Entry(
         lambda seed: strategies.MFKnowledgeGradient(seed=seed), (15, 20, 30), (), ("Currin", "Hartmann3"), 3
