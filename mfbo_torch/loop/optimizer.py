@@ -106,19 +106,13 @@ class Optimizer:
         """
         whole("n", n)
         with self._asking:
-            return self._asked(n, capital)
-
-    def _asked(self, n: int, capital: float) -> list[Record]:
-        with self._lock:
             pending = {r.id: r for r in self._history.pending}
-            left = [i for i in self._enqueued if i in pending]
-            self._enqueued, first = left[n:], [pending[i] for i in left[:n]]
-        try:
-            return [*first, *(self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else [])]
-        except BaseException:  # what was enqueued comes first at the next call
-            with self._lock:
-                self._enqueued = [*left[:n], *self._enqueued]
-            raise
+            first = [pending[i] for i in self._enqueued if i in pending][:n]
+            found = self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else []
+            given = {record.id for record in first}
+            with self._lock:  # not before: where deciding fails, they come first at the next call
+                self._enqueued = [i for i in self._enqueued if i not in given]
+            return [*first, *found]
 
     def deciding(self, n: int = 1, ahead: Sequence[Query] = ()) -> Callable[[], Decision]:
         """A function that decides the next queries on the present history, those decided ``ahead`` pending too, and the
