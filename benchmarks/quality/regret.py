@@ -99,7 +99,9 @@ ENTRIES = {
 }
 
 LONGER = {("Hartmann3", "MF-SKO"): 15}
-"""Minutes of the runs that take more than :data:`MINUTES` to spend their capital."""
+"""Minutes of the runs that take more than :data:`MINUTES` to spend their capital; from the eleventh seed on they end
+at :data:`SHORT`."""
+SHORT = 30
 
 
 def plan(problem: str, method: str, seed: int) -> Iterable[tuple[int, ...]]:
@@ -107,7 +109,9 @@ def plan(problem: str, method: str, seed: int) -> Iterable[tuple[int, ...]]:
     entry = ENTRIES[method]
     if seed >= (2 if problem in entry.slow else entry.seeds) or problem not in entry.problems:
         return []
-    return [(capital,) for capital in entry.capitals] if problem in entry.separate else [entry.capitals]
+    short = (problem, method) in LONGER and seed >= 10
+    capitals = tuple(c for c in entry.capitals if not short or c <= SHORT)
+    return [(capital,) for capital in capitals] if problem in entry.separate else [capitals]
 
 
 def measured(look: Look) -> Row:
