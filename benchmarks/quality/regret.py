@@ -209,8 +209,9 @@ def _rows(name: str, values: Regrets, title: str, cell: Callable[[Key], str]) ->
     body = []
     for label in labels:
         cells = [cell((name, label, c)) if (name, label, c) in values else "" for c in CAPITALS]
-        seeds = max(len(values.get((name, label, c), [])) for c in CAPITALS)
-        body.append([label, str(seeds), *cells])
+        seeds = [len(values[name, label, c]) for c in CAPITALS if (name, label, c) in values]
+        least, most = min(seeds), max(seeds)
+        body.append([label, f"{most}" if least == most else f"{least} to {most}", *cells])
     return [*markdown([title, "seeds", *map(str, CAPITALS)], body), ""]
 
 
