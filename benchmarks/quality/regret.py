@@ -99,8 +99,8 @@ ENTRIES = {
 }
 
 LONGER = {("Hartmann3", "MF-SKO"): 15}
-"""Minutes of the runs that take more than :data:`MINUTES` to spend their capital; from the eleventh seed on they end
-at :data:`SHORT`."""
+"""Minutes of the runs that take more than :data:`MINUTES` to spend their capital; from the sixteenth seed on they
+end at :data:`SHORT`."""
 SHORT = 30
 
 
@@ -109,7 +109,7 @@ def plan(problem: str, method: str, seed: int) -> Iterable[tuple[int, ...]]:
     entry = ENTRIES[method]
     if seed >= (2 if problem in entry.slow else entry.seeds) or problem not in entry.problems:
         return []
-    short = (problem, method) in LONGER and seed >= 10
+    short = (problem, method) in LONGER and seed >= 15
     capitals = tuple(c for c in entry.capitals if not short or c <= SHORT)
     return [(capital,) for capital in capitals] if problem in entry.separate else [capitals]
 
