@@ -277,11 +277,11 @@ def _tables_of_regrets() -> Iterator[Quote]:
     says = (
         "{} on Currin, {} on Bad Currin, {} on Park, {} on Borehole and {} on Hartmann-3D, where these have {}, {}, {},"
     )
-    others = "GP-UCB by it has {}, {}, {}, {} and {}, LogEI {}, {}, {}, {} and {}, so"
-    yield Quote("docs/papers.md", says + " {} and {}. The cause is DIRECT", [*letter, *tabulated])
+    others = "by it GP-UCB has {}, {}, {}, {} and {}, LogEI {}, {}, {}, {} and {}, so"
+    yield Quote("docs/papers.md", says + " {} and {}. DIRECT alone", [*letter, *tabulated])
     yield Quote("docs/papers.md", others, [*direct, *logei])
     yield Quote("docs/papers.md", "MF-SKO has {}, {}, {}, {} and {} (on", sko)
-    says = "its medians are {}, {}, {}, {} and {} on the first five functions, those of GP-UCB {}, {}, {}, {} and {}"
+    says = "medians are {}, {}, {}, {} and {} on the first five functions, those of GP-UCB {}, {}, {}, {} and {}"
     yield Quote("docs/benchmarks.md", says, [*letter, *direct])
     says = "by L-BFGS-B has {}, {}, {}, {} and {}, the published settings {}, {}, {}, {} and {}."
     yield Quote("docs/benchmarks.md", says, [*climbing, *tabulated])

@@ -99,9 +99,9 @@ ENTRIES = {
 }
 
 LONGER = {("Hartmann3", "MF-SKO"): 15}
-"""Minutes of the runs that take more than :data:`MINUTES` to spend their capital; from the sixteenth seed on they
-end at :data:`SHORT`."""
-SHORT = 30
+"""Minutes of the runs that take more than :data:`MINUTES` to spend their capital."""
+WHOLE, SHORT = 15, 30
+"""How many seeds of these spend it, and the capital at which the others end."""
 
 
 def plan(problem: str, method: str, seed: int) -> Iterable[tuple[int, ...]]:
@@ -109,7 +109,7 @@ def plan(problem: str, method: str, seed: int) -> Iterable[tuple[int, ...]]:
     entry = ENTRIES[method]
     if seed >= (2 if problem in entry.slow else entry.seeds) or problem not in entry.problems:
         return []
-    short = (problem, method) in LONGER and seed >= 15
+    short = (problem, method) in LONGER and seed >= WHOLE
     capitals = tuple(c for c in entry.capitals if not short or c <= SHORT)
     return [(capital,) for capital in capitals] if problem in entry.separate else [capitals]
 
@@ -132,9 +132,9 @@ OURS = {
     "MFGPUCB (strict)": "#56b4e9",
 }
 OTHERS = ("C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "black", "navy")
-BY_DIRECT = " (DIRECT)"
+DASHED = " (DIRECT)"
 """The end of the labels that are drawn as those without it, dashed."""
-CLIMBING = [label for label in ENTRIES if label not in OURS and not label.endswith(BY_DIRECT)]
+CLIMBING = [label for label in ENTRIES if label not in OURS and not label.endswith(DASHED)]
 COLORS = OURS | dict(zip(CLIMBING, OTHERS, strict=True))
 
 
@@ -224,8 +224,8 @@ def _panels(curves: dict[Key, float], names: Sequence[str], label: str) -> Figur
             points = [(c, curves[name, strategy, c]) for c in CAPITALS if (name, strategy, c) in curves]
             if points:
                 style = {"linewidth": 2.5, "zorder": 3} if strategy in OURS else {"linewidth": 1.2, "zorder": 2}
-                style |= {"marker": "o", "markersize": 4, "color": COLORS[strategy.removesuffix(BY_DIRECT)]}
-                style |= {"linestyle": "--"} if strategy.endswith(BY_DIRECT) else {}
+                style |= {"marker": "o", "markersize": 4, "color": COLORS[strategy.removesuffix(DASHED)]}
+                style |= {"linestyle": "--"} if strategy.endswith(DASHED) else {}
                 (found[strategy],) = axis.plot(*zip(*points, strict=True), **style)
         axis.set(title=name, xscale="log", yscale="log", xticks=CAPITALS)
         axis.minorticks_off()

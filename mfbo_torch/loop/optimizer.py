@@ -79,7 +79,7 @@ class Optimizer:
         self._history = stored_history(self.journal, self.space) if history is None or journal is not None else history
         check_history(self._history, self.space)
         check_space(journal, self.space)
-        self._lock, self._asking = threading.RLock(), threading.RLock()
+        self._lock = threading.RLock()
         given = callbacks if isinstance(callbacks, Callbacks) else Callbacks(callbacks, self.space, self._signed)
         self.callbacks: Callbacks = given
         self._enqueued = [r.id for r in self._history.pending if r.query.meta == ENQUEUED]
@@ -95,8 +95,8 @@ class Optimizer:
         return self._history
 
     def ask(self, n: int = 1, *, capital: float = math.inf) -> list[Record]:
-        """Decide the next ``n`` queries, each with the ones before it pending; those of :meth:`enqueue` go first. Of
-        several threads that ask, each has the queries of the others pending.
+        """Decide the next ``n`` queries, each with the ones before it pending; those of :meth:`enqueue` go first. Other
+        threads that ask or tell meanwhile wait.
 
         The first query that the capital does not pay for or that waits for values (:meth:`Strategy.waits`), and all
         after it, are left out. Where costs are measured, it pays for every query until one cost is known.
@@ -105,14 +105,16 @@ class Optimizer:
             SettingError: The strategy cannot work with its settings, or ``n`` is below 1.
         """
         whole("n", n)
-        with self._asking:
+        with self._lock:
             pending = {r.id: r for r in self._history.pending}
-            first = [pending[i] for i in self._enqueued if i in pending][:n]
-            found = self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else []
-            given = {record.id for record in first}
-            with self._lock:  # not before: where deciding fails, they come first at the next call
-                self._enqueued = [i for i in self._enqueued if i not in given]
-            return [*first, *found]
+            left = [i for i in self._enqueued if i in pending]
+            self._enqueued, first = left[n:], [pending[i] for i in left[:n]]
+            try:
+                more = self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else []
+            except BaseException:  # what was enqueued comes first at the next call
+                self._enqueued = [*left[:n], *self._enqueued]
+                raise
+            return [*first, *more]
 
     def deciding(self, n: int = 1, ahead: Sequence[Query] = ()) -> Callable[[], Decision]:
         """A function that decides the next queries on the present history, those decided ``ahead`` pending too, and the

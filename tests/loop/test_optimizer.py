@@ -12,7 +12,7 @@ import torch
 from refusals import refused
 from toy import Hill, Patient, Plain, Walk
 
-from mfbo_torch import minimize
+from mfbo_torch import Callback, minimize
 from mfbo_torch.history import History, Query, Record, Status
 from mfbo_torch.history.check import check_history
 from mfbo_torch.history.storage.journal import Journal
@@ -340,6 +340,21 @@ def test_threads_that_ask_are_given_what_one_is():
         sys.setswitchinterval(interval)
     assert sorted(record.id for record in asked) == list(range(12))
     assert [r.query for r in together.history.records] == [r.query for r in alone.ask(12)]
+
+
+def test_threads_ask_while_a_callback_does():
+    class Asking(Callback):
+        def on_result(self, event):
+            optimizer.ask()
+
+    optimizer = Optimizer(Walk(), problem=Hill(), callbacks=[Asking()])
+    optimizer.ask(40)
+    with ThreadPoolExecutor(8) as threads:
+        told = [threads.submit(optimizer.tell, i, float(i)) for i in range(40)]
+        asked = [threads.submit(optimizer.ask) for _ in range(40)]
+        for each in (*told, *asked):
+            each.result(timeout=60)
+    assert len(optimizer.history) == 120
 
 
 @pytest.mark.parametrize(
