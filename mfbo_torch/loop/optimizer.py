@@ -110,11 +110,10 @@ class Optimizer:
             left = [i for i in self._enqueued if i in pending]
             self._enqueued, first = left[n:], [pending[i] for i in left[:n]]
             try:
-                more = self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else []
+                return first + (self.accept(self.deciding(n - len(first))(), capital=capital) if n > len(first) else [])
             except BaseException:  # what was enqueued comes first at the next call
                 self._enqueued = [*left[:n], *self._enqueued]
                 raise
-            return [*first, *more]
 
     def deciding(self, n: int = 1, ahead: Sequence[Query] = ()) -> Callable[[], Decision]:
         """A function that decides the next queries on the present history, those decided ``ahead`` pending too, and the
