@@ -13,16 +13,15 @@ from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import unit_points
 from mfbo_torch.utils.memo import Memo
 
-MOST, ABOVE = 1000, 500
-"""Number of observations that count at most, of a fidelity, and of one that is modelled on the fidelity below: there
-several hypotheses are kept, and each costs as much again."""
+MOST, FEWER = 1000, 500
+"""Number of observations that count at most, of a fidelity, and where each costs several times as much."""
 PARTS = 4
 """Number of equal parts of what is kept: first ones, near ones, far ones, latest ones."""
 
 
 class Subset:
-    """At most :data:`MOST` observations of each fidelity; where there are more in all, at most ``above`` of each above
-    the cheapest, if given.
+    """At most ``most`` observations of each fidelity, :data:`MOST` if not given; where there are more in all, at most
+    ``above`` of each above the cheapest, if given.
 
     A fidelity with more keeps the latest of them, up to a quarter, and three quarters of the first ``250 k``, ``k`` as
     large as it may be (``125 k`` of at most 500): those that no model asked for, such as the initial design, up to a
@@ -32,8 +31,8 @@ class Subset:
     alone.
     """
 
-    def __init__(self, above: int | None = None) -> None:
-        self.above = above
+    def __init__(self, most: int | None = None, above: int | None = None) -> None:
+        self.most, self.above = most, above
         self._kept: dict[int, Memo[list[int]]] = defaultdict(Memo)
         self._last: Memo[list[Record]] = Memo()
 
@@ -44,9 +43,10 @@ class Subset:
             space: Where they are from.
             records: All observations.
         """
-        if len(records) <= MOST:
+        most = self.most or MOST
+        if len(records) <= most:
             return records
-        return [*self._last((space, records, MOST), lambda: self._counting(space, records))]  # wanted many times
+        return [*self._last((space, records, most), lambda: self._counting(space, records))]  # wanted many times
 
     def _counting(self, space: Space, records: list[Record]) -> list[Record]:
         groups: dict[int, list[Record]] = defaultdict(list)
@@ -56,7 +56,7 @@ class Subset:
         return [record for record in records if record.id not in left]
 
     def _left_out(self, space: Space, fidelity: int, records: list[Record]) -> list[Record]:
-        most = self.above if fidelity and self.above else MOST
+        most = (self.above if fidelity else None) or self.most or MOST
         if len(records) <= most:
             return []
         block = most // PARTS
