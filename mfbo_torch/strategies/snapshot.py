@@ -92,6 +92,11 @@ class Snapshot:
         """The records whose value is pending."""
         return self.history.pending
 
+    @cached_property
+    def flying(self) -> Tensor:
+        """The ``p x (d + 1)`` points whose value is pending, the fidelity last."""
+        return self.points(self.pending)
+
     def at(self, fidelity: int, status: Status = Status.DONE) -> list[Record]:
         """The records of a fidelity, those with a value if no other status is named."""
         return self.history.select(status, fidelity)

@@ -27,8 +27,8 @@ from mfbo_torch.utils.standardize import shift_scale, varies
 EXACT_SIZE = 4096
 """Number of observations up to which GPyTorch solves by Cholesky; its iterative solves are approximate."""
 
-LARGE, FITTED = 1000, 512
-"""Number of observations from which hyper-parameters are fitted to 512 of them, and anew only when the data have grown
+LARGE, FITTED = 1000, 256
+"""Number of observations from which hyper-parameters are fitted to 256 of them, and anew only when the data have grown
 by a tenth: with new ones a factor is made from scratch, in ``O(n^3)``; with the former ones it is extended, in
 ``O(n^2)``."""
 

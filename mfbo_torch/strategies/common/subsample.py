@@ -13,27 +13,26 @@ from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.design_table import unit_points
 from mfbo_torch.utils.memo import Memo
 
-MOST = 1000
-"""Number of observations of a fidelity that count at most."""
-BLOCK = 250
-"""Number of observations between two choices of what is kept; up to as many of the latest count beside that."""
-FIRST = 250
-"""Number of observations, at most, that are kept because no model asked for them, such as the initial design."""
-NEAR = 250
-"""Number of observations that are kept around the best."""
+MOST, FEWER = 1000, 500
+"""Number of observations that count at most, of a fidelity, and where each costs several times as much."""
+PARTS = 4
+"""Number of equal parts of what is kept: first ones, near ones, far ones, latest ones."""
 
 
 class Subset:
-    """At most :data:`MOST` observations of each fidelity.
+    """At most ``most`` observations of each fidelity, :data:`MOST` if not given; where there are more in all, at most
+    ``above`` of each above the cheapest, if given.
 
-    Of the first ``250 k`` observations, ``k`` as large as it may be, those stay that no model asked for (the first
-    :data:`FIRST`), the :data:`NEAR` nearest to the best one, whatever their values, as noisy ones that are chosen by
-    value are too large, and, up to 750 in all, one after another the design that is farthest from those that stay;
-    with them the latest, up to :data:`BLOCK`. So a decision costs the same however long a run is, models grow by single
-    observations between two choices, and what is kept depends on the history alone.
+    A fidelity with more keeps the latest of them, up to a quarter, and three quarters of the first ``250 k``, ``k`` as
+    large as it may be (``125 k`` of at most 500): those that no model asked for, such as the initial design, up to a
+    quarter; the quarter nearest to the best one, whatever their values, as noisy ones that are chosen by value are too
+    large; and one after another the design that is farthest from those that stay. So a decision costs the same however
+    long a run is, models grow by single observations between two choices, and what is kept depends on the history
+    alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None, above: int | None = None) -> None:
+        self.most, self.above = most, above
         self._kept: dict[int, Memo[list[int]]] = defaultdict(Memo)
         self._last: Memo[list[Record]] = Memo()
 
@@ -44,23 +43,26 @@ class Subset:
             space: Where they are from.
             records: All observations.
         """
-        if len(records) <= MOST:
+        most = self.most or MOST
+        if len(records) <= most:
             return records
-        return [*self._last((space, records, MOST), lambda: self._counting(space, records))]  # wanted many times
+        return [*self._last((space, records, most), lambda: self._counting(space, records))]  # wanted many times
 
     def _counting(self, space: Space, records: list[Record]) -> list[Record]:
         groups: dict[int, list[Record]] = defaultdict(list)
         for record in records:
             groups[record.query.fidelity].append(record)
-        left = {
-            record.id for m, group in groups.items() if len(group) > MOST for record in self._left_out(space, m, group)
-        }
+        left = {record.id for m, group in groups.items() for record in self._left_out(space, m, group)}
         return [record for record in records if record.id not in left]
 
     def _left_out(self, space: Space, fidelity: int, records: list[Record]) -> list[Record]:
-        former = records[: (len(records) - 1) // BLOCK * BLOCK]
+        most = (self.above if fidelity else None) or self.most or MOST
+        if len(records) <= most:
+            return []
+        block = most // PARTS
+        former = records[: (len(records) - 1) // block * block]
         key = [(record.query.x, record.value) for record in former]
-        kept = set(self._kept[fidelity](key, lambda: chosen(space, former, MOST - BLOCK)))
+        kept = set(self._kept[fidelity](key, lambda: chosen(space, former, most - block)))
         return [record for i, record in enumerate(former) if i not in kept]
 
 
@@ -72,10 +74,10 @@ def chosen(space: Space, records: Sequence[Record], most: int) -> list[int]:
         records: All of them.
         most: How many are kept.
     """
-    U = unit_points(space, list(records))[:, :-1]
+    U, part = unit_points(space, list(records))[:, :-1], most // (PARTS - 1)
     best = max(range(len(records)), key=lambda i: (records[i].value or 0.0, -i))
-    first = [i for i, record in enumerate(records) if record.query.meta.get("stage") != "model"][:FIRST]
-    near = (U - U[best]).square().sum(-1).argsort(stable=True)[:NEAR]
+    first = [i for i, record in enumerate(records) if record.query.meta.get("stage") != "model"][:part]
+    near = (U - U[best]).square().sum(-1).argsort(stable=True)[:part]
     found = torch.cat([torch.tensor(first, dtype=torch.long), near]).unique()
     return torch.cat([found, _farthest(U, found, most - len(found))]).sort().values.tolist()
 

@@ -92,7 +92,7 @@ class BOCA(MultiFidelityModelBased):
         model, to = self.model(snapshot), self.surrogate.to
         decisions = sum(r.query.meta.get("stage") == "model" for r in snapshot.records)
         beta = practical_beta(decisions + 1, self.space.dim) if self.beta is None else self.beta
-        pending = to(self.scaled(snapshot.points(snapshot.pending))) if snapshot.pending else None
+        pending = to(self.scaled(snapshot.flying)) if snapshot.pending else None
         bound = AtFidelity(HallucinatedUpperConfidenceBound(model, beta, pending), 1.0)
         designs = to(snapshot.designs(self.modelled(snapshot)))
         means = self._means(model, designs)

@@ -90,7 +90,7 @@ class FidelityGP(MultiFidelityModelBased):
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         dim, num_fidelities = self.space.dim, self.space.num_fidelities
-        pending = self.scaled(snapshot.points(snapshot.pending)) if snapshot.pending else None
+        pending = self.scaled(snapshot.flying) if snapshot.pending else None
         costs = self.surrogate.to(torch.tensor(snapshot.costs, dtype=torch.double))
         utility = InverseCostWeightedUtility(FidelityCosts(costs / costs[-1]))
         levels = self.scaled(torch.tensor([[0.0] * dim + [m] for m in range(num_fidelities)]))[:, -1].tolist()

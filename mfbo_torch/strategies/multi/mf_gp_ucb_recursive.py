@@ -19,6 +19,7 @@ from mfbo_torch.space import Space
 from mfbo_torch.strategies.common.deduplicate import BUSY_RADIUS, clear
 from mfbo_torch.strategies.common.initial_design import sobol, with_the_target
 from mfbo_torch.strategies.common.outcome_models import Chain, undecided
+from mfbo_torch.strategies.common.subsample import FEWER, Subset
 from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import last_level, overdue
 from mfbo_torch.strategies.multi.resume_candidates import gain_over_best, resumed
 from mfbo_torch.strategies.multi.upper_bounds import UpperBounds
@@ -63,6 +64,7 @@ class RecursiveMFGPUCB(UpperBounds):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
+        self.subset = Subset(above=FEWER)
         own: dict[str, Any] = {"seed": self.seed, "device": self.device, "dtype": self.dtype}
         self.cheapest = _Cheapest(**own, space=self.own_space, capital=self.capital)
 
@@ -309,9 +311,7 @@ class RecursiveMFGPUCB(UpperBounds):
             transform: That of the model's values.
             noted: What to note with the query.
         """
-        known = snapshot.at(self.space.target) or snapshot.done
-        gain = gain_over_best(model, beta, self.surrogate.to(snapshot.designs(known)))
-        v, fidelity = resumed(snapshot, gain, u, at.fidelity)
+        v, fidelity = resumed(snapshot, gain_over_best(model, beta, snapshot), u, at.fidelity)
         probed = self.probing(v, fidelity, snapshot)
         free = self.free(probed, snapshot)
         changes = {"resumed": v is not u, "probe": probed != fidelity, "used up": free != probed}

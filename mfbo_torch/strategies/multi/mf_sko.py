@@ -39,7 +39,7 @@ class MFSKO(MultiFidelityModelBased):
 
     def propose(self, snapshot: Snapshot, generator: torch.Generator) -> Query:
         target, costs = self.space.target, snapshot.costs
-        model = DenseGP(self.model(snapshot)).hallucinate(self.surrogate.to(snapshot.points(snapshot.pending)))
+        model = DenseGP(self.model(snapshot)).hallucinate(self.surrogate.to(snapshot.flying))
         designs = self.surrogate.to(snapshot.points(self.modelled(snapshot)))
         with torch.no_grad(), quiet():
             posterior = model.posterior(at_fidelity(designs[:, :-1], target))

@@ -26,6 +26,7 @@ from mfbo_torch.strategies.common.deduplicate import OBSERVED_RADIUS, apart
 from mfbo_torch.strategies.common.fit_schedule import Growing
 from mfbo_torch.strategies.common.outcome_models import Chain, promising
 from mfbo_torch.strategies.common.settled import Settled
+from mfbo_torch.strategies.common.subsample import FEWER, Subset
 from mfbo_torch.strategies.common.trust_region import MANY, MOST, Trusted, half_width
 from mfbo_torch.strategies.multi.hedge_weights import (
     ALONE,
@@ -109,6 +110,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         self._candidates: Memo[Pool] = Memo()
         own: dict[str, Any] = {"seed": self.seed, "device": self.device, "dtype": self.dtype}
         self.target_only = _TargetOnly(**own, space=self.own_space, capital=self.capital)
+        self.target_only.subset = Subset(FEWER)
 
     def bind(self, space: Space, capital: float | None = None) -> Self:
         bound = super().bind(space, capital)
@@ -207,7 +209,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         """What a chain wants beside the queries in flight, if it expects some gain: the best of candidates that are
         sought anew when a value has come."""
         seeker, pool = self._seeker(name, snapshot), self._pool(snapshot)
-        flying = snapshot.points(snapshot.pending)
+        flying = snapshot.flying
         gains, order = seeker.ranked(pool, name, flying)
         if gains[order[0]] < seeker.least and snapshot.best(self.space.target) is not None:
             return None
@@ -269,11 +271,9 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
 
         def bound(m: PoolTarget | None) -> AcquisitionFunction:
             beta = self.width((snapshot if m else snapshot.of(snapshot.done)).time)
-            return (
-                UpperConfidenceBound(m, beta)
-                if m
-                else StandardizedBound(MultiFidelityUpperConfidenceBound(model, beta))
-            )
+            if m:
+                return UpperConfidenceBound(m, beta)
+            return StandardizedBound(MultiFidelityUpperConfidenceBound(model, beta))
 
         if name == INTEGRATED:
             target, kept = TargetModel(model, least), math.log(MIN_IMPROVEMENT)

@@ -46,12 +46,13 @@ def resumed(snapshot: Snapshot, gain: Callable[[Tensor], Tensor], u: Tensor, fid
     return u, fidelity if late else 0
 
 
-def gain_over_best(model: Chain, beta: float, observed: Tensor) -> Callable[[Tensor], Tensor]:
+def gain_over_best(model: Chain, beta: float, snapshot: Snapshot) -> Callable[[Tensor], Tensor]:
     """By how much the upper bound of the target at ``n x d`` designs is above the best mean at an observed one."""
 
     def gain(X: Tensor) -> Tensor:
+        observed = snapshot.designs(snapshot.at(snapshot.space.target) or snapshot.done)
         with torch.no_grad():
-            best = model.mean_variance(observed)[0][:, -1].max()
+            best = model.mean_variance(observed.to(X))[0][:, -1].max()
             mean, variance = model.mean_variance(X)
         return mean[:, -1] + math.sqrt(beta) * variance[:, -1].sqrt() - best
 

@@ -85,7 +85,7 @@ class UpperBounds(MultiFidelityModelBased):
 
     def pending(self, snapshot: Snapshot) -> Tensor | None:
         """The pending points ``p x (d + 1)``, where the models live; ``None`` for none."""
-        return self.surrogate.to(snapshot.points(snapshot.pending)) if snapshot.pending else None
+        return self.surrogate.to(snapshot.flying) if snapshot.pending else None
 
     def predicted(self, model: Chain, u: Tensor, fidelity: int, transform: Warp = IDENTITY) -> dict[str, Any]:
         """What the model predicts at a query, for the log and for the check of ζ."""

@@ -14,8 +14,7 @@ from mfbo_torch.strategies.common.subsample import Subset, chosen
 @pytest.fixture
 def small(monkeypatch):
     """The same with fewer observations."""
-    for name, value in {"MOST": 40, "BLOCK": 10, "FIRST": 6, "NEAR": 10}.items():
-        monkeypatch.setattr(subsample, name, value)
+    monkeypatch.setattr(subsample, "MOST", 40)
 
 
 def observed(count, fidelity=lambda i: 1):
@@ -41,6 +40,18 @@ def test_all_up_to_the_bound_above_it_never_more_and_the_latest_always(small):
     both = kept(SPACE, observed(95, lambda i: int(i % 5 == 0)))
     assert sum(r.query.fidelity == 1 for r in both) == 19
     assert sum(r.query.fidelity == 0 for r in both) <= 40
+
+
+def test_of_many_above_the_cheapest_fewer_count(small):
+    records, kept = observed(120, lambda i: i % 2), Subset(above=20)
+    assert kept(SPACE, records[:40]) == records[:40]
+    for n in range(41, 121):
+        found = kept(SPACE, records[:n])
+        of = [[r for r in found if r.query.fidelity == m] for m in range(2)]
+        assert len(of[0]) == min((n + 1) // 2, 40) or (n + 1) // 2 > 40 >= len(of[0])
+        assert len(of[1]) <= 20
+        assert records[n - 1] in found
+        assert max((r for r in records[:n] if r.query.fidelity), key=lambda r: r.value) in of[1]
 
 
 def test_models_grow_between_two_choices(small):
