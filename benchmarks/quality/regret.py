@@ -100,8 +100,6 @@ ENTRIES = {
 
 LONGER = {("Hartmann3", "MF-SKO"): 15}
 """Minutes of the runs that take more than :data:`MINUTES` to spend their capital."""
-WHOLE, SHORT = 15, 30
-"""How many seeds of these spend it, and the capital at which the others end."""
 
 
 def plan(problem: str, method: str, seed: int) -> Iterable[tuple[int, ...]]:
@@ -109,9 +107,7 @@ def plan(problem: str, method: str, seed: int) -> Iterable[tuple[int, ...]]:
     entry = ENTRIES[method]
     if seed >= (2 if problem in entry.slow else entry.seeds) or problem not in entry.problems:
         return []
-    short = (problem, method) in LONGER and seed >= WHOLE
-    capitals = tuple(c for c in entry.capitals if not short or c <= SHORT)
-    return [(capital,) for capital in capitals] if problem in entry.separate else [capitals]
+    return [(capital,) for capital in entry.capitals] if problem in entry.separate else [entry.capitals]
 
 
 def measured(look: Look) -> Row:
