@@ -16,6 +16,8 @@ References:
 .. [EvenDar2006elimination]
     E. Even-Dar, S. Mannor, Y. Mansour. Action Elimination and Stopping Conditions for the
     Multi-Armed Bandit and Reinforcement Learning Problems. JMLR 7, 2006.
+.. [Gibbs2021adaptive]
+    I. Gibbs, E. Candès. Adaptive Conformal Inference Under Distribution Shift. NeurIPS 2021.
 .. [Huang2006mfsko]
     D. Huang, T. Allen, W. Notz, R. Miller. Sequential Kriging Optimization Using
     Multiple-Fidelity Evaluations. Structural and Multidisciplinary Optimization 32, 2006.

@@ -74,7 +74,9 @@ class MFGPUCB(Strategy):
         link: ``"recursive"`` or ``"independent"``.
         beta: A fixed squared width instead of ``0.2 d log(2 t)``, ``t`` counting the queries after the
             initial design; ``"theory"`` for the width of the regret bound
-            (:func:`~mfbo_torch.confidence.mf_gp_ucb_beta`, Theorem 10).
+            (:func:`~mfbo_torch.confidence.mf_gp_ucb_beta`, Theorem 10); ``"calibrated"`` for one that follows how
+            often bounds were wrong
+            (:func:`~mfbo_torch.strategies.multi.mf_gp_ucb_thresholds.calibrated_beta`).
         initial_capital: What the initial design may cost, in units of the target's cost. By default 3 or 0.15 of
             the capital if that is more (recursive), and 10 (independent); at most half of the capital, 0.6 of it but
             at least 2 with the recursive link.

@@ -1,4 +1,4 @@
-"""ζ, γ and the checks of MF-GP-UCB, read off a history."""
+"""ζ, γ, the checks and the calibrated width of MF-GP-UCB, read off a history."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import itertools
 import math
 from collections.abc import Iterable, Reversible, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from mfbo_torch.history import Record, Status
+
+ABOVE, STEP = 0.1, 0.3
+"""The share of the values that a calibrated bound leaves above it, and how far a value moves its squared width."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,9 @@ def adaptive_thresholds(records: Iterable[Record], costs: Sequence[float], fract
     ``m > 0`` with ``|y - μ^(m-1)(x)| > ζ`` (the mean at the time of the query, which rides on the
     query as ``mean_below``) the same design is due at ``m - 1``, unless it was queried there already; when both
     values are known and differ by more than ζ, ζ becomes twice the difference. ``(M-1)ζ, ..., ζ, 0`` go to
-    the fidelities. When nothing above ``m`` was queried for more than ``λ^(m+1) / λ^(m)`` queries,
-    ``γ^(m)`` is doubled.
+    the fidelities. As ζ at least doubles, it changes at most ``log2(2 R / ζ_0)`` times where no pair differs by more
+    than ``R``, and afterwards no pair compared differs by more than ζ. When nothing above ``m`` was queried for more
+    than ``λ^(m+1) / λ^(m)`` queries, ``γ^(m)`` is doubled.
 
     Args:
         records: Everything queried so far.
@@ -69,6 +74,30 @@ def adaptive_thresholds(records: Iterable[Record], costs: Sequence[float], fract
             due = due if same else record
     top = len(costs) - 1
     return Thresholds(tuple((top - m) * zeta for m in range(top + 1)), tuple(gamma), due)
+
+
+def calibrated_beta(records: Iterable[Record]) -> float:
+    r"""The squared width that follows how often bounds were wrong, by the rule of adaptive conformal inference
+    [Gibbs2021adaptive]_.
+
+    :math:`\beta_{t + 1} = \max\{0, \beta_t + \eta (1[y_t > \mu_t + \beta_t^{1/2} s_t] - \alpha)\}` for the value
+    :math:`y_t` of a query, the mean :math:`\mu_t` and deviation :math:`s_t` (with the noise) predicted when it was
+    asked, and :math:`\alpha, \eta` of :data:`ABOVE` and :data:`STEP`; the first one leaves :math:`\alpha` of a normal
+    distribution above it.
+
+    Whatever the values are, of ``T`` at most :math:`\alpha T + (\beta_{T + 1} - \beta_1) / \eta` are above their
+    bounds, as each step adds at least :math:`\eta (1[\cdot] - \alpha)`; and :math:`\beta` stays below
+    :math:`\max\{\beta_1, R^2\} + \eta` where no value is more than :math:`R` deviations above its mean.
+
+    Args:
+        records: Everything queried so far; what no model predicted is left out.
+    """
+    beta = NormalDist().inv_cdf(1 - ABOVE) ** 2
+    for record in records:
+        if record.status == Status.DONE and "spread" in record.query.meta:
+            bound = record.query.meta["mean"] + math.sqrt(beta) * record.query.meta["spread"]
+            beta = max(0.0, beta + STEP * ((_value(record) > bound) - ABOVE))
+    return beta
 
 
 def impatience(records: Iterable[Record], costs: Sequence[float]) -> list[float]:

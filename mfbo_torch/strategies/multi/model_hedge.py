@@ -213,7 +213,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         gains, order = seeker.ranked(pool, name, flying)
         if gains[order[0]] < seeker.least and snapshot.best(self.space.target) is not None:
             return None
-        chain, beta = self.model(snapshot), self.width(snapshot.time) if name == LINKED else 1.0
+        chain, beta = self.model(snapshot), self.width(snapshot) if name == LINKED else 1.0
         variance, weights = pool.moments(LINKED, joint_of(chain), flying)[1], self.expected_slopes(chain, snapshot)
         parts = explained(chain.slopes, variance, expected=weights).tolist()
         due = [self.level_due(m, snapshot)[0] for m in range(self.space.num_fidelities)]
@@ -270,7 +270,7 @@ class HedgedMFGPUCB(RecursiveMFGPUCB):
         best = (known.item() - shift) / unit
 
         def bound(m: PoolTarget | None) -> AcquisitionFunction:
-            beta = self.width((snapshot if m else snapshot.of(snapshot.done)).time)
+            beta = self.width(snapshot if m else snapshot.of(snapshot.done))
             if m:
                 return UpperConfidenceBound(m, beta)
             return StandardizedBound(MultiFidelityUpperConfidenceBound(model, beta))

@@ -21,6 +21,7 @@ from mfbo_torch.models.outcome_transform import IDENTITY, Warp
 from mfbo_torch.strategies.common.fit_schedule import LARGE, Growing, fitting, refit_step
 from mfbo_torch.strategies.common.outcome_models import Chain, measured, within
 from mfbo_torch.strategies.multi.base import MultiFidelityModelBased
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import calibrated_beta
 from mfbo_torch.strategies.snapshot import Data, Snapshot, data_of
 from mfbo_torch.utils.memo import Memo
 from mfbo_torch.utils.validation import number
@@ -42,8 +43,8 @@ class UpperBounds(MultiFidelityModelBased):
 
     def __init__(self, *, beta: float | str | None = None, **settings: Any) -> None:
         super().__init__(**settings)
-        if beta is not None and beta != "theory":
-            beta = number("beta", beta, 0, wanted="a number from 0 on, 'theory' or None")
+        if beta is not None and beta not in ("theory", "calibrated"):
+            beta = number("beta", beta, 0, wanted="a number from 0 on, 'theory', 'calibrated' or None")
         self.beta = beta
         self._growing: Growing[PerFidelityGP] = Growing(self.refit_every)
         self._outcomes: dict[str, tuple[Growing[PerFidelityGP], Memo[CoKrigingGP]]] = {}
@@ -61,7 +62,7 @@ class UpperBounds(MultiFidelityModelBased):
         beta: float | None = None,
     ) -> tuple[Tensor, float]:
         """The maximiser ``1 x d`` of the upper bound, and its squared width ``beta``, by default that of its time."""
-        beta = self.width(snapshot.time) if beta is None else beta
+        beta = self.width(snapshot) if beta is None else beta
         bound = StandardizedBound(MultiFidelityUpperConfidenceBound(model, beta, zeta, self.pending(snapshot)))
         incumbents = snapshot.incumbents
         score = self.feasible(
@@ -69,11 +70,14 @@ class UpperBounds(MultiFidelityModelBased):
         )
         return self.searched(score, snapshot, generator), beta
 
-    def width(self, t: int) -> float:
+    def width(self, snapshot: Snapshot) -> float:
         """The squared width ``β_t``."""
+        t, dim = snapshot.time, self.space.dim
+        if self.beta == "calibrated":
+            return calibrated_beta(snapshot.records)
         if isinstance(self.beta, str):
-            return mf_gp_ucb_beta(t, self.space.dim, self.space.num_fidelities)
-        return practical_beta(t, self.space.dim) if self.beta is None else self.beta
+            return mf_gp_ucb_beta(t, dim, self.space.num_fidelities)
+        return practical_beta(t, dim) if self.beta is None else self.beta
 
     def searched(self, score: AcquisitionFunction, snapshot: Snapshot, generator: torch.Generator) -> Tensor:
         """The maximiser ``1 x d`` of an acquisition, searched from the best design of each fidelity."""

@@ -11,6 +11,7 @@ from ucb_runs import strategy
 from mfbo_torch.confidence import mf_gp_ucb_beta
 from mfbo_torch.confidence.prior import Prior
 from mfbo_torch.history import History
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import calibrated_beta
 
 PRIOR = Prior("matern52", [0.3, 0.5], outputscale=2.0, noise=0.01, mean=0.5)
 
@@ -32,6 +33,14 @@ def test_what_is_known_stays_also_where_the_space_knows_it():
 def test_width_of_theorem_10():
     for t, meta in enumerate(decided(loop(strategy("independent", beta="theory", zeta=[1.0]), toy(SPACE), 16)), 1):
         assert meta["beta"] == pytest.approx(mf_gp_ucb_beta(t, 2, 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("settings", [{"link": "independent"}, {"link": "recursive", "hedge": False}])
+def test_calibrated_width(settings):
+    history = loop(strategy(**settings, beta="calibrated"), toy(SPACE), 16)
+    noted = [(r.id, r.query.meta["beta"]) for r in history.records if "beta" in r.query.meta]
+    assert noted
+    assert all(beta == calibrated_beta(history.records[:i]) for i, beta in noted)
 
 
 def test_a_known_process_is_that_of_dense_algebra():

@@ -1,9 +1,21 @@
 """ζ, γ and checks, folded by hand over hand-written histories."""
 
+import itertools
+import math
+import random
+
 import pytest
 
 from mfbo_torch.history import History, Query, Record
-from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import Thresholds, adaptive_thresholds, last_level, overdue
+from mfbo_torch.strategies.multi.mf_gp_ucb_thresholds import (
+    ABOVE,
+    STEP,
+    Thresholds,
+    adaptive_thresholds,
+    calibrated_beta,
+    last_level,
+    overdue,
+)
 
 COSTS = (1.0, 3.0, 12.0)
 """Ratios 3 and 4."""
@@ -176,3 +188,45 @@ def test_what_the_rest_of_a_capital_is_for():
     costs = (1.0, 8.0, 25.0)
     found = [last_level(costs, left) for left in (60.0, 50.0, 49.0, 33.0, 32.0, 26.0, 25.5, 25.0, 22.0, 7.0, 0.5)]
     assert found == [None, None, 1, 1, 0, 0, 2, 2, 1, 0, None]
+
+
+def test_zeta_settles_after_few_doublings():
+    chance, history, seen, gaps = random.Random(0), initial(), [fold(initial()).zeta[1]], list[float]()
+    for _ in range(40):
+        gap = 300 * chance.random() ** 4
+        history = told(history, 1, gap, stage="model", mean_below=0.0)
+        due = fold(history).check
+        if due is not None:
+            history = told(history, 0, 0.0, stage="model", check=due.id)
+            gaps.append(gap)
+        seen.append(fold(history).zeta[1])
+    changes = sum(a != b for a, b in itertools.pairwise(seen))
+    assert 0 < changes <= math.log2(2 * max(gaps) / seen[0])
+    assert max(gaps) <= seen[-1]
+
+
+@pytest.mark.parametrize("values", ["normal", "drifting", "hostile", "below", "wild"])
+def test_few_values_are_above_a_calibrated_bound_whatever_they_are(values):
+    chance, history, above = random.Random(1), initial(), 0
+    first = beta = calibrated_beta(history)
+    assert first == pytest.approx(1.2816**2, abs=1e-3)
+    for t in range(200):
+        mean, spread = chance.gauss(0, 5), chance.random() + 0.1
+        bound = mean + math.sqrt(beta) * spread
+        value = {
+            "normal": mean + spread * chance.gauss(0, 1),
+            "drifting": mean + spread * t / 50,
+            "hostile": min(bound + 1e-6, mean + 3 * spread),
+            "below": mean - spread,
+            "wild": mean + spread * chance.paretovariate(0.5),
+        }[values]
+        above += value > bound
+        history = told(history, 1, value, stage="model", mean=mean, spread=spread)
+        beta = calibrated_beta(history)
+        assert above <= ABOVE * (t + 1) + (beta - first) / STEP + 1e-9
+        assert values == "wild" or beta <= max(first, 16.0) + STEP
+    assert calibrated_beta(history.asked(Query((0.5,), 1, {"mean": 0.0, "spread": 1.0}), 1.0)) == beta
+    if values == "normal":
+        assert 0.05 <= above / 200 <= 0.15
+    if values == "below":
+        assert above == beta == 0
