@@ -80,6 +80,11 @@ ENTRIES = {
     "MFGPUCB (strict)": Entry(
         lambda seed: strategies.MFGPUCB(link="independent", strict=True, seed=seed), slow=("Hartmann6",)
     ),
+    "MFGPUCB (calibrated)": Entry(
+        lambda seed: strategies.MFGPUCB(link="independent", beta="calibrated", seed=seed),
+        problems=PROBLEMS[:5],
+        seeds=10,
+    ),
     "GP-UCB": Entry(lambda seed: strategies.GPUCB(seed=seed)),
     "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),
     "GP-UCB (DIRECT)": Entry(lambda seed: GPUCBByDirect(seed=seed), problems=PROBLEMS[:5], seeds=10),
@@ -98,7 +103,7 @@ ENTRIES = {
     ),
 }
 
-LONGER = {("Hartmann3", "MF-SKO"): 15}
+LONGER = {("Hartmann3", "MF-SKO"): 20}
 """Minutes of the runs that take more than :data:`MINUTES` to spend their capital."""
 
 
