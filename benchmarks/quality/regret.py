@@ -131,6 +131,7 @@ OURS = {
     "MFGPUCB (no hedge)": "#e69f00",
     "MFGPUCB (paper)": "#0072b2",
     "MFGPUCB (strict)": "#56b4e9",
+    "MFGPUCB (calibrated)": "#009e73",
 }
 OTHERS = ("C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "black", "navy")
 DASHED = " (DIRECT)"
