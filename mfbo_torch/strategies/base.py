@@ -206,8 +206,8 @@ class Strategy(ABC):
 
     def waits(self, history: History, cost: float, capital: float) -> bool:
         """Whether the next query is to be decided later, with more values: beside others in flight, with which it would
-        cost more than is left of the capital after it, if the strategy is patient. So nothing waits while the capital
-        lasts, and its last queries are not decided on the little that was known when many others began.
+        cost more than half of what is left of the capital after it, if the strategy is patient. So little waits while
+        the capital lasts, and its last queries are not decided on the little that was known when many others began.
 
         Args:
             history: Everything queried so far.
@@ -216,7 +216,7 @@ class Strategy(ABC):
         """
         flying, left = history.spent - history.settled, payable(capital) - history.spent - cost
         unknown = self.space.measured and not history.tally.evaluated
-        return self.patient and flying > 0 and flying + cost > left and not unknown
+        return self.patient and flying > 0 and 2 * (flying + cost) > left and not unknown
 
     def fidelity_at(self, x: Sequence[float], history: History) -> int:
         """The fidelity at which it would ask a design that somebody else has chosen; the target unless it knows better.

@@ -92,16 +92,16 @@ def patient():
 
 def test_the_last_of_a_capital_waits_for_values():
     opt = patient()
-    assert len(opt.ask(8, capital=10)) == 5, "five in flight, five left"
-    assert opt.ask(capital=10) == []
-    assert len(optimizer(every=99).ask(8, capital=10)) == 8
+    assert len(opt.ask(8, capital=12)) == 4, "four in flight, twice as many left"
+    assert opt.ask(capital=12) == []
+    assert len(optimizer(every=99).ask(8, capital=12)) == 8
     opt.tell(0, 1.0)
-    assert opt.ask(8, capital=10) == [], "a sixth would leave four beside five in flight"
+    assert opt.ask(8, capital=12) == [], "another would leave seven beside four in flight"
     opt.tell(1, 1.0)
-    assert len(opt.ask(8, capital=10)) == 1
+    assert len(opt.ask(8, capital=12)) == 1
     for record in opt.history.pending:
         opt.tell(record.id, 1.0)
-    assert len(opt.ask(8, capital=10)) == 2
+    assert len(opt.ask(8, capital=12)) == 2
     assert len(patient().ask(8)) == 8, "no capital, nothing to wait for"
 
 
