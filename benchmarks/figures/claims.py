@@ -6,7 +6,6 @@ the means over the seeds; two methods are level where these differ by at most th
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections import defaultdict
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 from benchmarks.common import RESULTS, markdown, standard_error
 from benchmarks.quality.batch.report import collect, later_average
-from benchmarks.study import grouped
+from benchmarks.study import grouped, read
 
 Curves = dict[str, dict[float, tuple[float, float]]]
 """Mean and standard error by method and capital."""
@@ -113,10 +112,9 @@ def curves(name: str, problem: str, column: str) -> Curves:
     """What the rows of a file say of a problem."""
     found: Curves = defaultdict(dict)
     if name == "bandit":
-        with (RESULTS / "bandit-regret.csv").open(newline="") as file:
-            for row in csv.DictReader(file):
-                if row["problem"] == problem:
-                    found[row["strategy"]][float(row["capital"])] = float(row[column]), float(row["standard_error"])
+        for row in read(RESULTS / "bandit-regret.csv"):
+            if row["problem"] == problem:
+                found[row["strategy"]][float(row["capital"])] = float(row[column]), float(row["standard_error"])
     elif column == "later":
         for (_, method), runs in collect(RESULTS / f"{name}.csv").items():
             found[method][200.0] = summary([later_average(run) for run in runs.values()])
