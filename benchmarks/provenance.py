@@ -2,8 +2,7 @@
 
 Its entries are what :func:`told` says of a command; ``first_row`` is the number of its first row, and ``code`` has by
 problem and method the hash of what their rows depend on (:mod:`benchmarks.dependencies`). An entry without
-``first_row`` has added none: it has found the rows of a seed the same, as in the file or as the code that measured the
-file's rows gave on the same machine.
+``first_row`` has added none: it has found the rows of a seed the same.
 """
 
 import csv
@@ -47,32 +46,19 @@ def note(path: Path, entry: Mapping[str, Any]) -> None:
 def states(path: Path, rows: Rows, code: Code) -> dict[Group, str]:
     """Of each group of a file's rows: ``"fresh"``, ``"stale"`` where code that it depends on has changed since, or
     ``"untold"`` where there is no entry for a row."""
-    found = {}
-    for group, then in codes(path, rows).items():
-        now = code(*group)
-        repeated = now in _repeated(path, group)
-        found[group] = "untold" if None in then else "fresh" if repeated or then == {now} else "stale"
-    return found
-
-
-def codes(path: Path, rows: Rows) -> dict[Group, set[str | None]]:
-    """By group the code that has measured a file's rows, ``None`` where there is no entry for a row."""
-    added, found = [entry for entry in entries(path) if "first_row" in entry], defaultdict[Group, set[str | None]](set)
+    known = entries(path)
+    added = [entry for entry in known if "first_row" in entry]
+    codes = defaultdict[Group, set[str | None]](set)
     for number, row in enumerate(rows):
         group = row["problem"], row["method"]
         before = [entry for entry in added if entry["first_row"] <= number]
-        found[group].add(_code(before[-1], group) if before else None)
+        codes[group].add(_code(before[-1], group) if before else None)
+    found = {}
+    for group, then in codes.items():
+        now = code(*group)
+        repeated = any(_code(entry, group) == now for entry in known if "first_row" not in entry)
+        found[group] = "untold" if None in then else "fresh" if repeated or then == {now} else "stale"
     return found
-
-
-def same_code(path: Path, rows: Rows, other: Path, others: Rows, group: Group) -> bool:
-    """Whether a group's rows in another file are of code that has measured, or repeated, those of this one."""
-    then = codes(other, others).get(group, {None})
-    return then <= codes(path, rows)[group] | _repeated(path, group) and None not in then
-
-
-def _repeated(path: Path, group: Group) -> set[str | None]:
-    return {_code(entry, group) for entry in entries(path) if "first_row" not in entry}
 
 
 def _code(entry: Mapping[str, Any], group: Group) -> str:

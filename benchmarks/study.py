@@ -37,7 +37,7 @@ from tqdm import tqdm
 
 from benchmarks import dependencies
 from benchmarks.common import cut_after, parser, quiet
-from benchmarks.provenance import Code, Group, forget, note, same_code, states, told
+from benchmarks.provenance import Code, Group, forget, note, states, told
 from mfbo_torch.history import History
 from mfbo_torch.loop import executors
 from mfbo_torch.loop.runner import run
@@ -212,14 +212,7 @@ def with_ways(made: ArgumentParser) -> ArgumentParser:
     ways = made.add_mutually_exclusive_group()
     ways.add_argument("--report", action="store_true", help="only write the report of the rows that are there")
     ways.add_argument("--anew", action="store_true", help="first forget the rows that older code has measured")
-    ways.add_argument(
-        "--again",
-        nargs="?",
-        type=Path,
-        const=Path(),
-        metavar="FILE",
-        help="one seed of these again: are the rows the same? as in FILE, if given, which older code has made here",
-    )
+    ways.add_argument("--again", action="store_true", help="one seed of these again: are the rows the same?")
     return made
 
 
@@ -236,8 +229,7 @@ def done(
         known = states(path, read(path), code)
         stale = {group for group in _all_groups(jobs) if known.get(group, "fresh") != "fresh"}
         if given.again:
-            others = given.again if given.again.name else None
-            return again([job for job in jobs if _groups(job) & stale], execute, path, code, others)
+            return again([job for job in jobs if _groups(job) & stale], execute, path, code)
         forget(path, read(path), stale)
     return measure(jobs, execute, path, columns, code, given.workers)
 
@@ -319,16 +311,10 @@ def measure(
     return int(failed)
 
 
-def again(
-    jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, code: Code, others: Path | None = None
-) -> int:
-    """Do the first job of each group again; note the groups whose rows are the same as in a file, as far as it has
-    them, times aside. The exit status, 1 if a row is another one. The file may be another one than that of the rows,
-    by the same code: on another kind of processor this rounds differently, and the same seed has other rows."""
-    rows, others = read(path), others or path
-    those = read(others)
-    jobs = [job for job in jobs if all(same_code(path, rows, others, those, group) for group in _groups(job))]
-    known, same, other = {tuple(row[name] for name in KEY): row for row in those}, list[Job](), list[Job]()
+def again(jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, code: Code) -> int:
+    """Do the first job of each group again; note the groups whose rows are the same as in the file, as far as it has
+    them, times aside. The exit status, 1 if a row is another one."""
+    known, same, other = {tuple(row[name] for name in KEY): row for row in read(path)}, list[Job](), list[Job]()
     first = {tuple(sorted(_groups(job))): job for job in reversed(jobs)}
     for job in tqdm([*first.values()][::-1], unit="run"):
         rows = [dict(zip(next(iter(known.values())), map(str, row), strict=True)) for row in _rows(execute, job)]

@@ -56,18 +56,6 @@ def test_entries_without_a_row_and_repeats_that_were_done_again_make_room(tmp_pa
     assert [entry["code"]["line"]["first"] for entry in entries(path)] == ["d"]
 
 
-def test_on_another_machine_rows_are_compared_with_those_of_the_same_code_there(tmp_path):
-    path, here = tmp_path / "rows.csv", tmp_path / "here.csv"
-    measure(GRID, execute, path, COLUMNS, lambda *_: "a")
-    assert again(GRID, other, path, lambda *_: "b") == 1
-    measure(GRID[:2], other, here, COLUMNS, lambda _, method: "z" if method == "first" else "a")
-    assert again(GRID, other, path, lambda *_: "b", here) == 0
-    assert states(path, read(path), lambda *_: "b") == {("line", "first"): "fresh", ("line", "second"): "fresh"}
-    assert again(GRID, other, path, lambda *_: "c", here) == 0
-    found = states(path, read(path), lambda *_: "c")
-    assert found == {("line", "first"): "stale", ("line", "second"): "fresh"}, "the first is of code of nobody's rows"
-
-
 @pytest.fixture
 def house(tmp_path, monkeypatch):
     """Two modules of a package of their own."""
