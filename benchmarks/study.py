@@ -12,7 +12,8 @@ adds a row for each (problem, method, seed, capital) to ``NAME.csv``, and writes
 - ``NAME.about.json`` lists the commands that have added rows, each with the number of its ``first_row``, counted from
   0, what :func:`benchmarks.common.about` says, and by problem and method the ``code``: a hash of what their rows depend
   on (:mod:`benchmarks.dependencies`). Rows whose hash is another one now are stale. ``--anew`` forgets them first;
-  ``--again`` does one seed of each again, and where its rows are the same, an entry without ``first_row`` says so.
+  ``--again`` does one seed of each again, and where its rows are the same, an entry without ``first_row`` says so. Of
+  a run that was cut, which depends on the machine's speed, those until then are compared.
 - Where there is ``NAME.csv.gz`` only, it is read, and unpacked before rows are added.
 """
 
@@ -313,17 +314,23 @@ def measure(
 
 def again(jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, code: Code) -> int:
     """Do the first job of each group again; note the groups whose rows are the same as in the file, as far as it has
-    them, times aside. The exit status, 1 if a row is another one."""
+    them and neither run was cut, times aside. The exit status, 1 if a row is another one."""
     known, same, other = {tuple(row[name] for name in KEY): row for row in read(path)}, list[Job](), list[Job]()
     first = {tuple(sorted(_groups(job))): job for job in reversed(jobs)}
     for job in tqdm([*first.values()][::-1], unit="run"):
         rows = [dict(zip(next(iter(known.values())), map(str, row), strict=True)) for row in _rows(execute, job)]
-        equal = [_equal(row, known[key]) for row in rows if (key := tuple(row[name] for name in KEY)) in known]
+        pairs = [(row, known[key]) for row in rows if (key := tuple(row[name] for name in KEY)) in known]
+        equal = [_equal(*pair) for pair in pairs if not any(map(cut, pair))]
         (same if equal and all(equal) else other).append(job)
         tqdm.write(f"{job[:3]}: {sum(equal)} of {len(equal)} rows are the same")
     if same:
         note(path, told(_all_groups(same), code))
     return int(bool(other))
+
+
+def cut(row: Mapping[str, Any]) -> bool:
+    """Whether the time of a run was over before the capital of a row was spent."""
+    return float(row.get("spent", math.inf)) < float(row["capital"]) - 1
 
 
 def _equal(row: Mapping[str, str], other: Mapping[str, str]) -> bool:

@@ -280,7 +280,7 @@ def _tables_of_regrets() -> Iterator[Quote]:
     others = "by it GP-UCB has {}, {}, {}, {} and {}, LogEI {}, {}, {}, {} and {}, so"
     yield Quote("docs/papers.md", says + " {} and {}. DIRECT alone", [*letter, *tabulated])
     yield Quote("docs/papers.md", others, [*direct, *logei])
-    yield Quote("docs/papers.md", "MF-SKO has {}, {}, {}, {} and {} (on", sko)
+    yield Quote("docs/papers.md", "MF-SKO has {}, {}, {}, {} and {}. MF-NAIVE", sko)
     says = "medians are {}, {}, {}, {} and {} on the first five functions, those of GP-UCB {}, {}, {}, {} and {}"
     yield Quote("docs/benchmarks.md", says, [*letter, *direct])
     says = "by L-BFGS-B has {}, {}, {}, {} and {}, the published settings {}, {}, {}, {} and {}."

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from benchmarks.common import markdown, mean_and_error, tidy
-from benchmarks.study import Job, Look, Row, Study, grouped
+from benchmarks.study import Job, Look, Row, Study, cut, grouped
 from mfbo_torch import strategies
 from mfbo_torch.history import History, Query
 from mfbo_torch.loop.runner import run
@@ -127,8 +127,8 @@ def table(runs: Runs) -> str:
         for label in labels:
             found = [runs[name, label, c] for c in CAPITALS]
             last = found[-1]
-            cut = [any(row["spent"] < row["capital"] - 1 for row in rows) for rows in found]
-            cells = [_mean(rows, "best") + "†" * was for rows, was in zip(found, cut, strict=True)]
+            some = [any(map(cut, rows)) for rows in found]
+            cells = [_mean(rows, "best") + "†" * was for rows, was in zip(found, some, strict=True)]
             cells.append(f"{min(row['best'] for row in last):.5g}")
             cells.append(f"{median(row['decision_seconds'] + row['evaluation_seconds'] for row in last):.1f}")
             cells += [_mean(last, "held_out")] * unseen

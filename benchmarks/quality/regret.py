@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from benchmarks.common import markdown, mean_and_error, tidy
-from benchmarks.study import Look, Row, Study, read
+from benchmarks.study import Look, Row, Study, cut, read
 from mfbo_torch import problems, strategies
 from mfbo_torch.metrics import average_regret, simple_regret
 from mfbo_torch.strategies import Strategy
@@ -70,6 +70,14 @@ class LogEIByDirect(ByDirect, strategies.ExpectedImprovement):
     pass
 
 
+class PIByDirect(ByDirect, strategies.ProbabilityOfImprovement):
+    pass
+
+
+class MFSKOByDirect(ByDirect, strategies.MFSKO):
+    pass
+
+
 TWO_FIDELITIES = PROBLEMS[:4]
 """Where half of the capital pays for less than MF-NAIVE's 500 cheap queries."""
 
@@ -89,6 +97,8 @@ ENTRIES = {
     "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),
     "GP-UCB (DIRECT)": Entry(lambda seed: GPUCBByDirect(seed=seed), problems=PROBLEMS[:5], seeds=10),
     "LogEI (DIRECT)": Entry(lambda seed: LogEIByDirect(seed=seed), problems=PROBLEMS[:5], seeds=10),
+    "PI (DIRECT)": Entry(lambda seed: PIByDirect(seed=seed), problems=PROBLEMS[:5], seeds=10),
+    "MF-SKO (DIRECT)": Entry(lambda seed: MFSKOByDirect(seed=seed), problems=PROBLEMS[:5], seeds=3),
     "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed), seeds=10),
     "DiRect": Entry(lambda seed: strategies.Direct(seed=seed), seeds=1),
     "Random": Entry(lambda seed: strategies.RandomSearch(seed=seed), seeds=10),
@@ -164,7 +174,7 @@ def collect(path: Path) -> Results:
         found.regrets[key].append(regret)
         if row["average"]:
             found.averages[key].append(float(row["average"]))
-        if float(row["spent"]) < key[-1] - 1:
+        if cut(row):
             found.cut.add(key)
         found.seconds[row["method"]].append(float(row["decision_seconds"]) / max(int(row["queries"]), 1))
     return found

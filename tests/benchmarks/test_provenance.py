@@ -44,6 +44,19 @@ def test_rows_are_fresh_until_their_code_changes_and_when_a_seed_gives_the_same(
     assert states(path, read(path), lambda *_: "a") == {("line", "first"): "untold"}
 
 
+def test_of_a_run_that_was_cut_the_rows_until_then_are_compared(tmp_path):
+    path, columns = tmp_path / "rows.csv", (*COLUMNS[:4], "spent", "queries")
+
+    def until(end):
+        return lambda job: [(*job[:3], capital, min(capital, end), min(capital, end)) for capital in job.capitals]
+
+    measure(GRID[:1], until(15), path, columns, lambda *_: "a")
+    assert again(GRID[:1], until(17), path, lambda *_: "b") == 0
+    assert {*states(path, read(path), lambda *_: "b").values()} == {"fresh"}
+    assert again(GRID[:1], until(7), path, lambda *_: "c") == 1
+    assert {*states(path, read(path), lambda *_: "c").values()} == {"stale"}
+
+
 def test_entries_without_a_row_and_repeats_that_were_done_again_make_room(tmp_path):
     path = tmp_path / "rows.csv"
     measure(GRID, execute, path, COLUMNS, lambda *_: "a")
