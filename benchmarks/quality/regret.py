@@ -70,14 +70,6 @@ class LogEIByDirect(ByDirect, strategies.ExpectedImprovement):
     pass
 
 
-class PIByDirect(ByDirect, strategies.ProbabilityOfImprovement):
-    pass
-
-
-class MFSKOByDirect(ByDirect, strategies.MFSKO):
-    pass
-
-
 TWO_FIDELITIES = PROBLEMS[:4]
 """Where half of the capital pays for less than MF-NAIVE's 500 cheap queries."""
 
@@ -97,8 +89,6 @@ ENTRIES = {
     "LogEI": Entry(lambda seed: strategies.ExpectedImprovement(seed=seed)),
     "GP-UCB (DIRECT)": Entry(lambda seed: GPUCBByDirect(seed=seed), problems=PROBLEMS[:5], seeds=10),
     "LogEI (DIRECT)": Entry(lambda seed: LogEIByDirect(seed=seed), problems=PROBLEMS[:5], seeds=10),
-    "PI (DIRECT)": Entry(lambda seed: PIByDirect(seed=seed), problems=PROBLEMS[:5], seeds=10),
-    "MF-SKO (DIRECT)": Entry(lambda seed: MFSKOByDirect(seed=seed), problems=PROBLEMS[:5], seeds=3),
     "PI": Entry(lambda seed: strategies.ProbabilityOfImprovement(seed=seed), seeds=10),
     "DiRect": Entry(lambda seed: strategies.Direct(seed=seed), seeds=1),
     "Random": Entry(lambda seed: strategies.RandomSearch(seed=seed), seeds=10),
