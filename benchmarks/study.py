@@ -314,13 +314,14 @@ def measure(
 
 def again(jobs: Sequence[Job], execute: Callable[[Job], Iterable[Row]], path: Path, code: Code) -> int:
     """Do the first job of each group again; note the groups whose rows are the same as in the file, as far as it has
-    them and neither run was cut, times aside. The exit status, 1 if a row is another one."""
+    them and neither run was cut, if there are any such, times aside. The exit status, 1 if a row is another one."""
     known, same, other = {tuple(row[name] for name in KEY): row for row in read(path)}, list[Job](), list[Job]()
     first = {tuple(sorted(_groups(job))): job for job in reversed(jobs)}
     for job in tqdm([*first.values()][::-1], unit="run"):
         rows = [dict(zip(next(iter(known.values())), map(str, row), strict=True)) for row in _rows(execute, job)]
         pairs = [(row, known[key]) for row in rows if (key := tuple(row[name] for name in KEY)) in known]
-        equal = [_equal(*pair) for pair in pairs if not any(map(cut, pair))]
+        whole = [pair for pair in pairs if not any(map(cut, pair))]
+        equal = [_equal(*pair) for pair in whole or pairs]
         (same if equal and all(equal) else other).append(job)
         tqdm.write(f"{job[:3]}: {sum(equal)} of {len(equal)} rows are the same")
     if same:

@@ -55,6 +55,9 @@ def test_of_a_run_that_was_cut_the_rows_until_then_are_compared(tmp_path):
     assert {*states(path, read(path), lambda *_: "b").values()} == {"fresh"}
     assert again(GRID[:1], until(7), path, lambda *_: "c") == 1
     assert {*states(path, read(path), lambda *_: "c").values()} == {"stale"}
+    forget(path, read(path), [("line", "first")])
+    measure(GRID[:1], until(7), path, columns, lambda *_: "a")  # before the first row: nothing else to compare
+    assert again(GRID[:1], until(7), path, lambda *_: "b") == 0
 
 
 def test_entries_without_a_row_and_repeats_that_were_done_again_make_room(tmp_path):
