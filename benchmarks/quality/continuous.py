@@ -53,6 +53,8 @@ def _dragonfly(ledger: Ledger, seed: int) -> None:
                 process.stdin.flush()
                 line = process.stdout.readline()
                 if not line:
+                    if process.wait():
+                        raise RuntimeError(f"dragonfly ended with exit code {process.returncode}: run {command}")
                     raise Spent
                 z, x = json.loads(line)
                 level = round(min(max(z, 0.0), 1.0) * space.target)
