@@ -189,7 +189,7 @@ def _times() -> Iterator[Quote]:
     cold, mean = seconds["cold"], seconds["amortised"]
     page = "docs/benchmarks.md"
     yield Quote(page, "the default takes {} s of processor time a decision on average", [mean["MFGPUCB"]])
-    says = "after a restart takes {} s, an eleventh of MF-GIBBON's (1 : {})"
+    says = "after a restart takes {} s, a tenth of MF-GIBBON's (1 : {})"
     yield Quote(page, says, [cold["MFGPUCB"], cold["ratio"]])
     fits = [parts[n]["cold"][part] for n in ("1000", "8000") for part in ("fit", "whole")]
     yield Quote(page, "{} of {} s at 1,000 observations, and {} of {} s at 8,000", fits)
